@@ -1,0 +1,73 @@
+#include "graph/graph_builder.h"
+
+#include <algorithm>
+
+namespace pyspec {
+
+GraphBuilder::GraphBuilder(ggml_context * ctx_, ggml_cgraph * graph_, const GraphShape & shape_, const KvCache & cache_,
+                           int32_t n_ctx_)
+    : ctx(ctx_), graph(graph_), shape(shape_), cache(cache_), n_ctx(n_ctx_), tap_tensors(shape_.taps.size(), nullptr) {}
+
+ggml_tensor * GraphBuilder::tokens() {
+    if (tokens_ == nullptr) {
+        tokens_ = ggml_new_tensor_1d(ctx, GGML_TYPE_I32, shape.n_tokens);
+        ggml_set_input(tokens_);
+    }
+    return tokens_;
+}
+
+ggml_tensor * GraphBuilder::positions() {
+    if (positions_ == nullptr) {
+        positions_ = ggml_new_tensor_1d(ctx, GGML_TYPE_I32, shape.n_tokens);
+        ggml_set_input(positions_);
+    }
+    return positions_;
+}
+
+ggml_tensor * GraphBuilder::mask(int32_t window) {
+    for (const Mask & known : masks) {
+        if (known.window == window) {
+            return known.tensor;
+        }
+    }
+    const ggml_type type   = cache.v_transposed() ? GGML_TYPE_F32 : GGML_TYPE_F16;
+    ggml_tensor *   tensor = ggml_new_tensor_2d(ctx, type, shape.n_kv, shape.n_tokens);
+    ggml_set_input(tensor);
+    masks.push_back({window, tensor});
+    return tensor;
+}
+
+ggml_tensor * GraphBuilder::output_rows(ggml_tensor * x) {
+    if (shape.n_outputs == shape.n_tokens) {
+        return x;
+    }
+    if (rows_ == nullptr) {
+        rows_ = ggml_new_tensor_1d(ctx, GGML_TYPE_I32, shape.n_outputs);
+        ggml_set_input(rows_);
+    }
+    return ggml_get_rows(ctx, x, rows_);
+}
+
+bool GraphBuilder::wants_tap(int32_t layer) const {
+    return std::find(shape.taps.begin(), shape.taps.end(), layer) != shape.taps.end();
+}
+
+bool GraphBuilder::narrow_after_attention(int32_t layer, int32_t n_layer) const {
+    return layer == n_layer - 1 && !wants_tap(n_layer) && !wants_tap(tap_final);
+}
+
+bool GraphBuilder::done_after_cache_writes(int32_t layer, int32_t n_layer) const {
+    return shape.n_outputs == 0 && narrow_after_attention(layer, n_layer);
+}
+
+void GraphBuilder::tap(int32_t layer, ggml_tensor * x) {
+    for (size_t i = 0; i < shape.taps.size(); ++i) {
+        if (shape.taps[i] == layer) {
+            ggml_set_output(x); // keeps its memory until the end of the graph
+            ggml_build_forward_expand(graph, x);
+            tap_tensors[i] = x;
+        }
+    }
+}
+
+} // namespace pyspec

@@ -1,0 +1,80 @@
+// One compute graph under construction: its shape, input tensors, outputs and the cache writes that move with the sequence.
+//
+// A graph depends on its GraphShape only. Everything that changes between decodes of the same shape (token ids, positions,
+// mask, which cells are written, where logits go) is an input or is patched by the context, so graphs are kept and reused.
+#pragma once
+
+#include "memory/kv_cache.h"
+
+#include "ggml.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace pyspec {
+
+// Number of the tap that is taken after the output norm; others are layer numbers (see pyspec_context_set_taps).
+constexpr int32_t tap_final = -1;
+
+struct GraphShape {
+    int32_t              n_tokens;
+    int32_t              n_kv;      // cells that attention looks at, multiple of 256
+    int32_t              n_outputs; // rows that get logits
+    std::vector<int32_t> taps;
+
+    bool operator==(const GraphShape & other) const {
+        return n_tokens == other.n_tokens && n_kv == other.n_kv && n_outputs == other.n_outputs && taps == other.taps;
+    }
+};
+
+class GraphBuilder {
+public:
+    // A cache write: `view` is the range of the cache tensor that receives the new cells, `copy` the node that writes it.
+    // The context moves both to the current end of the cache before each run.
+    struct CacheWrite {
+        ggml_tensor * view;
+        ggml_tensor * copy;
+        size_t        cell_bytes; // distance between two cells
+    };
+
+    // A mask of one window size (0 = causal only); filled by the context.
+    struct Mask {
+        int32_t       window;
+        ggml_tensor * tensor; // {n_kv, n_tokens}, f32, or f16 when the cache needs flash attention
+    };
+
+    GraphBuilder(ggml_context * ctx, ggml_cgraph * graph, const GraphShape & shape, const KvCache & cache,
+                 int32_t n_ctx);
+
+    ggml_context *     ctx;
+    ggml_cgraph *      graph;
+    const GraphShape & shape;
+    const KvCache &    cache;
+    const int32_t      n_ctx; // configured context; long-context rope factors are chosen by it
+
+    ggml_tensor * tokens();    // I32 {n_tokens}
+    ggml_tensor * positions(); // I32 {n_tokens}
+    ggml_tensor * mask(int32_t window);
+
+    // True when this layer is the last one and later parts need fewer rows than there are tokens.
+    // Keeps of x {n, n_tokens} only the rows that get logits.
+    ggml_tensor * output_rows(ggml_tensor * x);
+    // After the last layer's attention: do only the output rows matter from here on?
+    bool narrow_after_attention(int32_t layer, int32_t n_layer) const;
+    // After the last layer's cache writes: is nothing else wanted?
+    bool done_after_cache_writes(int32_t layer, int32_t n_layer) const;
+
+    // Export x {n_embd, n_tokens} if tap number `layer` was asked for.
+    void tap(int32_t layer, ggml_tensor * x);
+    bool wants_tap(int32_t layer) const;
+
+    ggml_tensor *              tokens_    = nullptr;
+    ggml_tensor *              positions_ = nullptr;
+    ggml_tensor *              rows_      = nullptr; // I32 {n_outputs}
+    std::vector<Mask>          masks;
+    std::vector<CacheWrite>    cache_writes;
+    std::vector<ggml_tensor *> tap_tensors; // in the order of shape.taps
+    ggml_tensor *              logits = nullptr; // {n_vocab, n_outputs}
+};
+
+} // namespace pyspec

@@ -1,0 +1,433 @@
+#include "runtime/context.h"
+
+#include "memory/test_memories.h"
+#include "support/log.h"
+#include "support/system.h"
+
+#include "ggml-cpu.h"
+
+#include <algorithm>
+#include <chrono>
+#include <climits>
+#include <cmath>
+#include <cstring>
+
+namespace pyspec {
+
+namespace {
+
+constexpr int32_t cell_padding = 256; // attention looks at a multiple of this many cells, so few graph shapes occur
+
+// A micro-batch is cut so that no node of its graph takes longer than about 0.2 s on two slow cores (the cancel flag is
+// looked at between nodes) and scores stay within a sensible buffer. Cuts never change results.
+constexpr int64_t max_node_products = int64_t{8} << 30; // multiply-accumulates
+constexpr int64_t max_score_bytes   = int64_t{96} << 20;
+
+int64_t now_us() {
+    return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+}
+
+void check_range(const char * name, int64_t value, int64_t lo, int64_t hi) {
+    if (value < lo || value > hi) {
+        throw Error(PYSPEC_OPTION, format("%s is %lld, expected %lld to %lld", name, static_cast<long long>(value),
+                                          static_cast<long long>(lo), static_cast<long long>(hi)));
+    }
+}
+
+bool is_cache_type(ggml_type type) {
+    return type == GGML_TYPE_F32 || type == GGML_TYPE_F16 || type == GGML_TYPE_BF16 || type == GGML_TYPE_Q8_0;
+}
+
+} // namespace
+
+Context::Context(std::shared_ptr<const Model> model, const ContextOptions & options, MeasureOnly)
+    : model_(std::move(model)), options_(options) {
+    resolve_options();
+    make_cache();
+    cache_->pretend_allocated();
+    graphs_ = std::make_unique<GraphCache>(model_->family(), *cache_, options_.n_ctx);
+}
+
+Context::Context(std::shared_ptr<const Model> model, const ContextOptions & options)
+    : model_(std::move(model)), options_(options) {
+    if (!model_->has_weights()) {
+        throw Error(PYSPEC_UNSUPPORTED, "this model was opened with metadata_only; open it with its weights to compute");
+    }
+    resolve_options();
+    const MemoryReport need  = Context(model_, options_, MeasureOnly{}).measure();
+    const uint64_t     extra = need.cache_bytes + need.compute_bytes + need.output_bytes;
+    if (need.available_bytes != 0 && extra > need.available_bytes) {
+        throw Error(PYSPEC_OUT_OF_MEMORY,
+                    format("a context of %d tokens needs %.0f MB (cache %.0f, compute %.0f, outputs %.0f) besides the "
+                           "weights, but %.0f MB are available; use a smaller n_ctx or n_ubatch",
+                           options_.n_ctx, static_cast<double>(extra) / 1e6, static_cast<double>(need.cache_bytes) / 1e6,
+                           static_cast<double>(need.compute_bytes) / 1e6, static_cast<double>(need.output_bytes) / 1e6,
+                           static_cast<double>(need.available_bytes) / 1e6));
+    }
+    make_cache();
+    cache_->allocate();
+    graphs_ = std::make_unique<GraphCache>(model_->family(), *cache_, options_.n_ctx);
+    for (const GraphShape & shape : worst_shapes()) {
+        graphs_->reserve(shape);
+    }
+    logits_buffer_ = ggml_backend_buft_alloc_buffer(ggml_backend_cpu_buffer_type(), need.output_bytes);
+    backend_       = ggml_backend_cpu_init();
+    if (logits_buffer_ == nullptr || backend_ == nullptr) {
+        ggml_backend_free(backend_);
+        ggml_backend_buffer_free(logits_buffer_);
+        throw Error(PYSPEC_OUT_OF_MEMORY, format("cannot reserve %.1f MB for output rows",
+                                                 static_cast<double>(need.output_bytes) / 1e6));
+    }
+    try {
+        threads_ = ThreadPool::get(options_.n_threads);
+    } catch (...) {
+        ggml_backend_free(backend_);
+        ggml_backend_buffer_free(logits_buffer_);
+        throw;
+    }
+    ggml_backend_cpu_set_n_threads(backend_, options_.n_threads);
+    ggml_backend_cpu_set_threadpool(backend_, threads_->handle());
+    // With a quantised V the attention is ggml's flash op, whose result depends on the width unless its reference form runs.
+    ggml_backend_cpu_set_use_ref(backend_, !cache_->v_transposed());
+}
+
+Context::~Context() {
+    ggml_backend_free(backend_);
+    ggml_backend_buffer_free(logits_buffer_);
+}
+
+void Context::resolve_options() {
+    const Hparams & h = model_->hparams();
+    if (options_.n_ctx == 0) {
+        options_.n_ctx = h.n_ctx_train;
+    }
+    if (options_.n_threads == 0) {
+        options_.n_threads = physical_cpu_count();
+    }
+    check_range("n_ctx", options_.n_ctx, 1, 1 << 24);
+    check_range("n_batch", options_.n_batch, 1, 1 << 20);
+    check_range("n_ubatch", options_.n_ubatch, 1, 1 << 16);
+    check_range("n_outputs", options_.n_outputs, 1, 1 << 20);
+    check_range("n_threads", options_.n_threads, 1, GGML_MAX_N_THREADS);
+    check_range("memory_kind", options_.memory_kind, PYSPEC_MEMORY_AUTO, PYSPEC_MEMORY_TEST_NO);
+    for (const auto & [name, type] : {std::pair{"type_k", options_.type_k}, std::pair{"type_v", options_.type_v}}) {
+        if (!is_cache_type(type)) {
+            throw Error(PYSPEC_OPTION, format("%s is type number %d, expected f32, f16, bf16 or q8_0", name,
+                                              static_cast<int>(type)));
+        }
+    }
+    options_.n_outputs = std::min(options_.n_outputs, options_.n_batch);
+    options_.n_ubatch  = std::min(options_.n_ubatch, options_.n_batch);
+}
+
+void Context::make_cache() {
+    const Hparams & h = model_->hparams();
+    KvLayout        layout;
+    layout.n_layer = h.n_layer;
+    layout.n_cells = padded_cells(options_.n_ctx);
+    layout.type_k  = options_.type_k;
+    layout.type_v  = options_.type_v;
+    for (int32_t il = 0; il < h.n_layer; ++il) {
+        layout.n_embd_k.push_back(h.n_head_kv[static_cast<size_t>(il)] * h.head_dim_k);
+        layout.n_embd_v.push_back(h.n_head_kv[static_cast<size_t>(il)] * h.head_dim_v);
+    }
+    if (options_.type_k == GGML_TYPE_Q8_0 || options_.type_v == GGML_TYPE_Q8_0) {
+        const int block = static_cast<int>(ggml_blck_size(GGML_TYPE_Q8_0));
+        if (h.head_dim_k % block != 0 || h.head_dim_v % block != 0) {
+            throw Error(PYSPEC_OPTION, format("cache type q8_0 needs head sizes that are multiples of %d; this model has %d "
+                                              "(K) and %d (V)",
+                                              block, h.head_dim_k, h.head_dim_v));
+        }
+    }
+    switch (options_.memory_kind) {
+    case PYSPEC_MEMORY_AUTO: cache_ = std::make_unique<KvCache>(layout); break;
+    case PYSPEC_MEMORY_TEST_FULL: cache_ = std::make_unique<FullRemovalOnlyCache>(layout); break;
+    case PYSPEC_MEMORY_TEST_NO: cache_ = std::make_unique<NoRemovalCache>(layout); break;
+    }
+}
+
+int32_t Context::padded_cells(int32_t n) const {
+    return (n + cell_padding - 1) / cell_padding * cell_padding;
+}
+
+int32_t Context::rows_allowed(int32_t n_kv) const {
+    const Hparams & h       = model_->hparams();
+    const int64_t   n_head  = *std::max_element(h.n_head.begin(), h.n_head.end());
+    const int64_t   scores  = int64_t{n_kv} * n_head;
+    const int64_t   product = std::max(model_->largest_layer_product(), scores * std::max(h.head_dim_k, h.head_dim_v));
+    int64_t rows = std::min({int64_t{options_.n_ubatch}, max_node_products / std::max<int64_t>(product, 1),
+                             max_score_bytes / (scores * int64_t{sizeof(float)})});
+    if (rows > 32) {
+        rows = rows / 32 * 32;
+    }
+    return static_cast<int32_t>(std::max<int64_t>(rows, 1));
+}
+
+int32_t Context::output_rows_allowed() const {
+    return static_cast<int32_t>(std::max<int64_t>(max_node_products / model_->output_product(), 1));
+}
+
+std::vector<GraphShape> Context::worst_shapes() const {
+    // Rows shrink as cells grow, so the largest buffer may be needed anywhere between the two ends.
+    std::vector<GraphShape> shapes;
+    for (int32_t n_kv = padded_cells(1);; n_kv = std::min(2 * n_kv, padded_cells(options_.n_ctx))) {
+        const int32_t rows = std::min(rows_allowed(n_kv), n_kv);
+        shapes.push_back({rows, n_kv, std::min({rows, options_.n_outputs, output_rows_allowed()}), {}});
+        if (n_kv == padded_cells(options_.n_ctx)) {
+            break;
+        }
+    }
+    return shapes;
+}
+
+MemoryReport Context::measure() {
+    MemoryReport report{};
+    report.weight_bytes = model_->file().weight_bytes();
+    report.cache_bytes  = cache_->bytes();
+    for (const GraphShape & shape : worst_shapes()) {
+        report.compute_bytes = std::max<uint64_t>(report.compute_bytes, graphs_->measure(shape));
+    }
+    report.output_bytes =
+        static_cast<uint64_t>(options_.n_outputs) * static_cast<uint64_t>(model_->hparams().n_vocab) * sizeof(float);
+    report.available_bytes = available_memory_bytes();
+    return report;
+}
+
+MemoryReport Context::estimate(std::shared_ptr<const Model> model, const ContextOptions & options) {
+    return Context(std::move(model), options, MeasureOnly{}).measure();
+}
+
+void Context::check_batch(const Batch & batch, std::vector<int32_t> & positions, int32_t & n_rows) const {
+    const Hparams & h = model_->hparams();
+    if (batch.tokens == nullptr) {
+        throw Error(PYSPEC_OPTION, "batch.tokens is null");
+    }
+    check_range("batch.n_tokens", batch.n_tokens, 1, options_.n_batch);
+    for (int32_t i = 0; i < batch.n_tokens; ++i) {
+        if (batch.tokens[i] < 0 || batch.tokens[i] >= h.n_vocab) {
+            throw Error(PYSPEC_OPTION,
+                        format("token %d of the batch is %d, expected 0 to %d", i, batch.tokens[i], h.n_vocab - 1));
+        }
+    }
+    int32_t previous = cache_->pos_max();
+    for (int32_t i = 0; i < batch.n_tokens; ++i) {
+        const int32_t position = batch.positions == nullptr ? previous + 1 : batch.positions[i];
+        if (position <= previous) {
+            throw Error(PYSPEC_OPTION,
+                        format("position %d of the batch is %d, expected more than %d: positions must grow and the memory "
+                               "ends at %d",
+                               i, position, previous, cache_->pos_max()));
+        }
+        positions.push_back(position);
+        previous = position;
+    }
+    if (batch.outputs == nullptr) {
+        n_rows = 1;
+    } else {
+        n_rows = static_cast<int32_t>(
+            std::count_if(batch.outputs, batch.outputs + batch.n_tokens, [](int8_t flag) { return flag != 0; }));
+    }
+    if (n_rows > options_.n_outputs) {
+        throw Error(PYSPEC_OPTION, format("the batch asks for %d output rows but the context was made for n_outputs %d",
+                                          n_rows, options_.n_outputs));
+    }
+    const int64_t n_after = int64_t{cache_->n_used()} + batch.n_tokens;
+    if (n_after > options_.n_ctx) {
+        throw Error(PYSPEC_CONTEXT_FULL, format("%d tokens do not fit: %d of %d cells are in use", batch.n_tokens,
+                                                cache_->n_used(), options_.n_ctx));
+    }
+}
+
+void Context::decode(const Batch & batch, Job * job) {
+    const int64_t        start = now_us();
+    std::vector<int32_t> positions;
+    int32_t              n_rows = 0;
+    n_output_rows_              = 0;
+    tap_layers_of_rows_.clear();
+    check_batch(batch, positions, n_rows);
+    model_->file().check_backing();
+
+    tap_rows_.resize(tap_layers_.size());
+    for (std::vector<float> & rows : tap_rows_) {
+        rows.resize(static_cast<size_t>(model_->hparams().n_embd) * static_cast<size_t>(batch.n_tokens));
+    }
+    const int32_t n_used_before = cache_->n_used();
+    try {
+        ThreadPool::Turn turn(*threads_, job);
+        int32_t          row = 0;
+        for (int32_t first = 0; first < batch.n_tokens;) {
+            check_cancelled(job, "decode");
+            int32_t n = std::min(batch.n_tokens - first,
+                                 rows_allowed(padded_cells(std::min(cache_->n_used() + options_.n_ubatch, options_.n_ctx))));
+            // Cut further where more output rows pile up than one product may have.
+            int32_t n_out = 0;
+            for (int32_t i = 0; i < n; ++i) {
+                const bool wanted = batch.outputs == nullptr ? first + i == batch.n_tokens - 1 : batch.outputs[first + i] != 0;
+                if (wanted && n_out == output_rows_allowed()) {
+                    n = i;
+                    break;
+                }
+                n_out += wanted ? 1 : 0;
+            }
+            cache_->append(positions.data() + first, n);
+            run_ubatch(batch, first, n, row, n_out, job);
+            row += n_out;
+            first += n;
+            if (job != nullptr) {
+                job->progress.store(static_cast<double>(first) / batch.n_tokens, std::memory_order_relaxed);
+            }
+        }
+    } catch (...) {
+        cache_->shorten(n_used_before);
+        throw;
+    }
+    n_output_rows_      = n_rows;
+    tap_layers_of_rows_ = tap_layers_;
+    stats_.n_decode += 1;
+    stats_.n_tokens += batch.n_tokens;
+    stats_.decode_us += now_us() - start;
+}
+
+void Context::run_ubatch(const Batch & batch, int32_t first, int32_t n, int32_t first_row, int32_t n_rows, Job * job) {
+    const Hparams & h    = model_->hparams();
+    const int32_t   head = cache_->n_used() - n;
+    char * const    rows = static_cast<char *>(ggml_backend_buffer_get_base(logits_buffer_)) +
+                        static_cast<size_t>(first_row) * static_cast<size_t>(h.n_vocab) * sizeof(float);
+
+    const GraphShape shape{n, padded_cells(head + n), n_rows, tap_layers_};
+    BuiltGraph &     built = graphs_->get(shape, logits_buffer_, rows);
+    GraphBuilder &   g     = built.builder();
+    if (g.logits != nullptr) {
+        g.logits->data = rows;
+    }
+    for (const GraphBuilder::CacheWrite & write : g.cache_writes) {
+        const size_t offset = static_cast<size_t>(head) * write.cell_bytes;
+        for (ggml_tensor * t : {write.view, write.copy}) {
+            t->view_offs = offset;
+            t->data      = static_cast<char *>(t->view_src->data) + offset;
+        }
+    }
+    set_inputs(g, batch, first, n, head);
+
+    ggml_backend_cpu_set_abort_callback(
+        backend_, [](void * data) { return static_cast<Job *>(data)->cancelled.load(std::memory_order_relaxed); }, job);
+    if (job == nullptr) {
+        ggml_backend_cpu_set_abort_callback(backend_, nullptr, nullptr);
+    }
+    const int64_t     start  = now_us();
+    const ggml_status status = ggml_backend_graph_compute(backend_, built.graph());
+    stats_.compute_us += now_us() - start;
+    if (status != GGML_STATUS_SUCCESS) {
+        check_cancelled(job, "decode");
+        throw Error(status == GGML_STATUS_ALLOC_FAILED ? PYSPEC_OUT_OF_MEMORY : PYSPEC_DEVICE,
+                    format("the backend failed to compute: %s", ggml_status_to_string(status)));
+    }
+    for (size_t i = 0; i < g.tap_tensors.size(); ++i) {
+        std::memcpy(tap_rows_[i].data() + static_cast<size_t>(first) * static_cast<size_t>(h.n_embd), g.tap_tensors[i]->data,
+                    ggml_nbytes(g.tap_tensors[i]));
+    }
+}
+
+void Context::set_inputs(GraphBuilder & g, const Batch & batch, int32_t first, int32_t n, int32_t head) {
+    const std::vector<int32_t> & positions = cache_->positions();
+    const size_t                 n_bytes   = static_cast<size_t>(n) * sizeof(int32_t);
+    std::memcpy(g.tokens()->data, batch.tokens + first, n_bytes);
+    if (g.positions_ != nullptr) {
+        std::memcpy(g.positions_->data, positions.data() + head, n_bytes);
+    }
+    if (g.rows_ != nullptr) {
+        int32_t * rows = static_cast<int32_t *>(g.rows_->data);
+        for (int32_t i = 0; i < n; ++i) {
+            const bool wanted = batch.outputs == nullptr ? first + i == batch.n_tokens - 1 : batch.outputs[first + i] != 0;
+            if (wanted) {
+                *rows++ = i;
+            }
+        }
+    }
+    for (const GraphBuilder::Mask & mask : g.masks) {
+        const int64_t n_kv = mask.tensor->ne[0];
+        int32_t       low  = 0; // first visible cell; only moves forward because positions grow
+        for (int32_t i = 0; i < n; ++i) {
+            if (mask.window > 0) {
+                while (positions[static_cast<size_t>(head + i)] - positions[static_cast<size_t>(low)] >= mask.window) {
+                    ++low;
+                }
+            }
+            const int32_t high = head + i + 1; // one past the last visible cell
+            const auto    fill = [&](auto * row, auto hidden, auto visible) {
+                std::fill(row, row + low, hidden);
+                std::fill(row + low, row + high, visible);
+                std::fill(row + high, row + n_kv, hidden);
+            };
+            if (mask.tensor->type == GGML_TYPE_F32) {
+                fill(static_cast<float *>(mask.tensor->data) + i * n_kv, -INFINITY, 0.0f);
+            } else {
+                fill(static_cast<ggml_fp16_t *>(mask.tensor->data) + i * n_kv, ggml_fp32_to_fp16(-INFINITY),
+                     ggml_fp32_to_fp16(0.0f));
+            }
+        }
+    }
+}
+
+const float * Context::logits(int32_t row) const {
+    if (row < 0 || row >= n_output_rows_) {
+        return nullptr;
+    }
+    return static_cast<const float *>(ggml_backend_buffer_get_base(logits_buffer_)) +
+           static_cast<size_t>(row) * static_cast<size_t>(model_->hparams().n_vocab);
+}
+
+void Context::set_taps(const int32_t * layers, int32_t n) {
+    const int32_t n_layer = model_->hparams().n_layer;
+    check_range("number of taps", n, 0, n_layer + 2);
+    std::vector<int32_t> wanted;
+    for (int32_t i = 0; i < n; ++i) {
+        check_range("tap layer", layers[i], tap_final, n_layer);
+        if (std::find(wanted.begin(), wanted.end(), layers[i]) != wanted.end()) {
+            throw Error(PYSPEC_OPTION, format("tap layer %d is given twice", layers[i]));
+        }
+        wanted.push_back(layers[i]);
+    }
+    tap_layers_ = std::move(wanted);
+}
+
+const float * Context::taps(int32_t i) const {
+    if (i < 0 || static_cast<size_t>(i) >= tap_layers_of_rows_.size()) {
+        return nullptr;
+    }
+    return tap_rows_[static_cast<size_t>(i)].data();
+}
+
+bool Context::can_remove(int32_t p0, int32_t p1) const {
+    const int32_t from = p0 < 0 ? 0 : p0;
+    const int32_t to   = p1 < 0 ? INT32_MAX : p1;
+    return from >= to || cache_->can_remove(from, to);
+}
+
+bool Context::remove(int32_t p0, int32_t p1) {
+    const int32_t from = p0 < 0 ? 0 : p0;
+    const int32_t to   = p1 < 0 ? INT32_MAX : p1;
+    return from >= to || cache_->remove(from, to);
+}
+
+Rollback Context::probe_rollback() {
+    const int32_t tokens[] = {0, 0};
+    cache_->clear();
+    decode({tokens, 2, nullptr, nullptr}, nullptr);
+    const bool part = remove(1, -1);
+    const bool all  = remove(-1, -1);
+    cache_->clear();
+    n_output_rows_ = 0;
+    tap_layers_of_rows_.clear();
+    return part ? Rollback::part : all ? Rollback::full : Rollback::no;
+}
+
+ContextStats Context::stats() const {
+    ContextStats stats  = stats_;
+    stats.n_graph_build = graphs_->n_build();
+    stats.n_graph_reuse = graphs_->n_reuse();
+    return stats;
+}
+
+} // namespace pyspec

@@ -1,0 +1,109 @@
+#include "runtime/model.h"
+
+#include "support/log.h"
+#include "support/system.h"
+
+#include <algorithm>
+
+namespace pyspec {
+
+namespace {
+
+void check_device(const std::string & device) {
+    if (device != "cpu") {
+        throw Error(PYSPEC_UNSUPPORTED, format("device '%s' is not available: this build of pyspec computes on the CPU only "
+                                               "(use device 'cpu')",
+                                               device.c_str()));
+    }
+}
+
+} // namespace
+
+std::shared_ptr<const Model> Model::load(const std::string & path, const ModelOptions & options, Job * job) {
+    check_device(options.device);
+    std::shared_ptr<Model> model(new Model);
+    model->file_ = ModelFile::open(path);
+    check_cancelled(job, "loading the model");
+
+    const ModelFile &   file  = *model->file_;
+    const FamilyEntry & entry = find_family(file.get_str("general.architecture"));
+
+    model->vocabulary_ = read_vocabulary(file);
+    check_cancelled(job, "loading the model");
+
+    ggml_init_params params{ggml_tensor_overhead() * (file.tensors().size() + 1), nullptr, true};
+    model->meta_ = ggml_init(params);
+    if (model->meta_ == nullptr) {
+        throw Error(PYSPEC_OUT_OF_MEMORY, "cannot reserve the tensor table of the model");
+    }
+    model->tensors_ = std::make_unique<TensorLoader>(file, model->meta_);
+    model->family_  = entry.make(file, *model->tensors_);
+
+    const Hparams & h = model->hparams();
+    for (int32_t il = h.n_layer; il < h.n_layer_all; ++il) {
+        model->tensors_->ignore("blk." + std::to_string(il) + "."); // prediction blocks behind the trunk
+    }
+    model->tensors_->check_all_used();
+    if (model->vocabulary_ != nullptr && model->vocabulary_->n_tokens > h.n_vocab) {
+        throw Error(PYSPEC_FILE_FORMAT, format("%s: the vocabulary has %d tokens but token_embd.weight only %d rows",
+                                               path.c_str(), model->vocabulary_->n_tokens, h.n_vocab));
+    }
+
+    for (const TensorLoader::Entry & e : model->tensors_->entries()) {
+        const int64_t n = ggml_nelements(e.tensor);
+        model->n_params_ += n;
+        if (e.tensor->ne[1] != h.n_vocab) {
+            model->largest_layer_product_ = std::max(model->largest_layer_product_, e.tensor->ne[0] * e.tensor->ne[1]);
+        }
+    }
+    model->json_ = describe_json(file);
+    if (!options.metadata_only) {
+        model->load_weights(options, job);
+    }
+    return model;
+}
+
+void Model::load_weights(const ModelOptions & options, Job * job) {
+    if (!options.use_mmap) {
+        const uint64_t available = available_memory_bytes();
+        if (available != 0 && available < file_->weight_bytes()) {
+            throw Error(PYSPEC_OUT_OF_MEMORY,
+                        format("%s needs %.0f MB for its weights but %.0f MB are available; the mapped form "
+                               "(use_mmap) needs less",
+                               file_->path().c_str(), static_cast<double>(file_->weight_bytes()) / 1e6,
+                               static_cast<double>(available) / 1e6));
+        }
+    }
+    file_->load_data(options.use_mmap, job);
+
+    // One buffer over each part; ggml computes on the file's bytes in place, in the plain layout.
+    for (const ModelFile::Region & region : file_->regions()) {
+        ggml_backend_buffer_t buffer = ggml_backend_cpu_buffer_from_ptr(region.base, region.size);
+        if (buffer == nullptr) {
+            throw Error(PYSPEC_OUT_OF_MEMORY, "cannot wrap the weights of " + file_->path());
+        }
+        ggml_backend_buffer_set_usage(buffer, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
+        buffers_.push_back(buffer);
+    }
+    for (const TensorLoader::Entry & e : tensors_->entries()) {
+        e.tensor->buffer = buffers_[static_cast<size_t>(e.info->part)];
+        e.tensor->data   = const_cast<void *>(file_->data(*e.info)); // ggml has no const tensors; weights are never written
+    }
+    has_weights_ = true;
+    log_message(PYSPEC_LOG_INFO, format("loaded %s: %s, %.1f M parameters, %.1f MB", file_->path().c_str(),
+                                        hparams().arch.c_str(), static_cast<double>(n_params_) / 1e6,
+                                        static_cast<double>(file_->weight_bytes()) / 1e6));
+}
+
+Model::~Model() {
+    for (ggml_backend_buffer_t buffer : buffers_) {
+        ggml_backend_buffer_free(buffer);
+    }
+    ggml_free(meta_);
+}
+
+int64_t Model::output_product() const {
+    return int64_t{hparams().n_embd} * hparams().n_vocab;
+}
+
+} // namespace pyspec

@@ -1,0 +1,55 @@
+// A loaded model: checked file, vocabulary, family with its weights. Immutable after load; shared by contexts and threads.
+#pragma once
+
+#include "families/family.h"
+#include "weights/vocabulary.h"
+
+#include "ggml-backend.h"
+
+#include <memory>
+#include <string>
+
+namespace pyspec {
+
+struct ModelOptions {
+    std::string device        = "cpu";
+    bool        use_mmap      = true;
+    bool        metadata_only = false;
+};
+
+class Model {
+public:
+    // Throws Error: FILE_FORMAT, UNSUPPORTED, OPTION, OUT_OF_MEMORY, CANCELLED. job may be null.
+    static std::shared_ptr<const Model> load(const std::string & path, const ModelOptions & options, Job * job);
+    ~Model();
+    Model(const Model &)             = delete;
+    Model & operator=(const Model &) = delete;
+
+    const ModelFile &  file() const { return *file_; }
+    const Vocabulary * vocabulary() const { return vocabulary_.get(); } // null when the file has none
+    const Family &     family() const { return *family_; }
+    const Hparams &    hparams() const { return family_->hparams(); }
+    bool               has_weights() const { return has_weights_; }
+    const std::string & json() const { return json_; }
+    int64_t            n_params() const { return n_params_; }
+    // Multiply-accumulates of the largest product of one token inside a layer, and of the output matrix.
+    int64_t largest_layer_product() const { return largest_layer_product_; }
+    int64_t output_product() const;
+
+private:
+    Model() = default;
+    void load_weights(const ModelOptions & options, Job * job);
+
+    std::unique_ptr<ModelFile>         file_;
+    std::unique_ptr<Vocabulary>        vocabulary_;
+    ggml_context *                     meta_ = nullptr;
+    std::unique_ptr<TensorLoader>      tensors_;
+    std::unique_ptr<Family>            family_;
+    std::vector<ggml_backend_buffer_t> buffers_;
+    std::string                        json_;
+    int64_t                            n_params_              = 0;
+    int64_t                            largest_layer_product_ = 0;
+    bool                               has_weights_           = false;
+};
+
+} // namespace pyspec
