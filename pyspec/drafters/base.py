@@ -1,0 +1,137 @@
+"""What a drafter is: the protocol between the round and everything that proposes tokens.
+
+A drafter guesses the next tokens; the target model checks them. A wrong guess costs time, never text, so a
+drafter may be as careless as it likes about quality but has to follow the committed history exactly.
+
+Order of calls within one generation:
+
+    begin(tokens)                        the prompt is decoded, no token has been sampled yet
+    propose(history, last, limit)        each round, drafters in priority order until one answers
+    commit(verdict, rows, mine)          after each verification, all drafters
+    truncate(n_tokens)                   the history was cut (a stop inside a block, a new prompt)
+    close()                              the end
+
+Threads: a drafter is used by one thread at a time. Any object with these methods and a `name` can be passed
+to `LLM(drafters=[...])`; inheriting from `Drafter` saves writing the ones that do nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspec.core.context import CancelToken
+
+
+@dataclass(slots=True)
+class Draft:
+    """Proposed tokens, to follow the last sampled one.
+
+    parents and distributions are room for later drafters: parents[i] is the index of the token before token i
+    in a draft tree (-1: the root), distributions[i] the candidates that token i was drawn from. The round
+    reads neither today.
+    """
+
+    tokens: list[int] = field(default_factory=list)
+    drafter: str = ""
+    parents: list[int] | None = None
+    distributions: list[Any] | None = None
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What one decode of the target settled.
+
+    kept: tokens whose cells stay in the target's memory, in order (the last sampled token, then the accepted
+    ones; a
+        chunk of the prompt is kept as a whole).
+    emitted: the target's own choices, at least one per round; the final one is not in any memory yet.
+    draft: what was proposed, after all cuts.
+    n_accepted: how many tokens of the draft the target chose too.
+    """
+
+    kept: list[int]
+    emitted: list[int]
+    draft: list[int]
+    n_accepted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a drafter wants from outside.
+
+    draft_model: it runs a model file of its own (`draft=`).
+    taps: layers of the target whose hidden rows it reads in `commit`.
+    """
+
+    draft_model: bool = False
+    taps: tuple[int, ...] = ()
+
+
+class Drafter:
+    """Base class with the calls that a drafter without state can ignore."""
+
+    #: Name in statistics and in messages.
+    name: str = "drafter"
+    #: Place in the chain: smaller is asked first.
+    priority: int = 0
+    #: Longest draft it ever makes; the target reserves output rows for it.
+    max_draft: int = 63
+    needs: Needs = Needs()
+    #: Set by the chain for the time of one generation. Pass it to long calls so that they end when the user
+    #: cancels.
+    cancel: CancelToken | None = None
+
+    def begin(self, tokens: Sequence[int]) -> None:
+        """A generation starts; tokens is the whole decoded prompt (the caller's list: read, do not keep)."""
+
+    def propose(self, history: Sequence[int], last: int, limit: int) -> Draft | None:
+        """Guess up to limit tokens (limit >= 1) that follow history + [last]. None or no tokens: no opinion.
+
+        history is what the target's memory holds; it is the caller's list: read, do not keep or change.
+        """
+        raise NotImplementedError
+
+    def commit(self, verdict: Verdict, rows: Any | None, mine: bool) -> None:
+        """The target kept verdict.kept, which now ends the history. mine: the draft was this drafter's.
+
+        rows is the target context when `needs.taps` is not empty (its taps are valid during this call), else
+        None. Chunks of the prompt are committed only to drafters with taps; the others get the prompt from
+        `begin`.
+        """
+
+    def truncate(self, n_tokens: int) -> None:
+        """The history was cut to its first n_tokens tokens."""
+
+    def shift(self, p0: int, p1: int, delta: int) -> None:
+        """Positions [p0, p1) left the history and later ones moved by delta. By default what follows p0 is
+        forgotten.
+        """
+        self.truncate(p0)
+
+    def checkpoint(self) -> Any:
+        """A token for `restore`, taken before a round whose target cannot trim."""
+        return None
+
+    def restore(self, token: Any) -> None:
+        """Back to the state of `checkpoint`."""
+
+    def audit(self, history: Sequence[int]) -> str | None:
+        """For tests: a sentence saying what is inconsistent with the committed history, or None."""
+        return None
+
+    def close(self) -> None:
+        """Give back memory. May be called twice."""
+
+
+def common_prefix(a: Sequence[int], b: Sequence[int], start: int = 0) -> int:
+    """Length of the common prefix of a and b, which are known to agree before start."""
+    n = min(len(a), len(b))
+    if a[start:n] == b[start:n]:
+        return n
+    for i in range(start, n):
+        if a[i] != b[i]:
+            return i
+    return n

@@ -1,0 +1,250 @@
+"""Which drafters exist, what they are called and which options they take. Adding one: one file and one line
+here.
+
+A request for drafters is a name with options, `ngram-simple:n=12,m=48`; several are separated by commas or
+given as a list, and drafter objects may stand among them. Everything is checked before any file is opened.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspec.drafters.base import Drafter
+from pyspec.errors import OptionError
+
+if TYPE_CHECKING:
+    DraftersArgument = str | Drafter | Sequence[str | Drafter] | None
+
+
+@dataclass(frozen=True, slots=True)
+class DrafterOption:
+    """One option of a drafter: a number within [low, high]."""
+
+    name: str
+    default: float
+    low: float
+    high: float
+    meaning: str
+    integer: bool = True
+
+    def parse(self, drafter: str, value: Any) -> float:
+        """The value as a number in range; OptionError says what was found and what is allowed."""
+        try:
+            number = int(value) if self.integer else float(value)
+            if isinstance(value, float) and value != number:
+                raise ValueError
+        except (TypeError, ValueError):
+            kind = "a whole number" if self.integer else "a number"
+            raise OptionError(f"{drafter}: {self.name}={value} is not {kind}") from None
+        if not self.low <= number <= self.high:
+            raise OptionError(
+                f"{drafter}: {self.name}={value} is out of range {self.low:g}..{self.high:g} ({self.meaning})"
+            )
+        return number
+
+
+@dataclass(frozen=True, slots=True)
+class DrafterParts:
+    """What a drafter may be built from. draft_context() makes a new context on the draft model, sized for
+    drafting.
+    """
+
+    n_vocab: int
+    draft_context: Callable[[int], Any]
+    is_end: Callable[[int], bool]
+    choose: Callable[..., tuple[int, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class DrafterKind:
+    """One registry line."""
+
+    name: str
+    summary: str
+    options: tuple[DrafterOption, ...]
+    needs_draft_model: bool
+    build: Callable[[Mapping[str, float], DrafterParts], Drafter]
+
+    def option(self, name: str) -> DrafterOption:
+        for option in self.options:
+            if option.name == name:
+                return option
+        known = [option.name for option in self.options]
+        raise OptionError(
+            f"{self.name} has no option '{name}'{did_you_mean(name, known)}; it has {', '.join(known)}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DrafterSpec:
+    """A named drafter with the options that were given; the rest have their defaults."""
+
+    name: str
+    given: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def kind(self) -> DrafterKind:
+        return drafter_kind(self.name)
+
+    def values(self) -> dict[str, float]:
+        """All options with their values."""
+        return {option.name: option.default for option in self.kind.options} | dict(self.given)
+
+    def with_default(self, option: str, value: object) -> DrafterSpec:
+        """The same with an option set, unless it was given already."""
+        if any(name == option for name, _ in self.given):
+            return self
+        return DrafterSpec(
+            self.name, (*self.given, (option, self.kind.option(option).parse(self.name, value)))
+        )
+
+    def __str__(self) -> str:
+        options = ",".join(f"{name}={value:g}" for name, value in self.values().items())
+        return f"{self.name}:{options}"
+
+
+def _build_ngram_simple(options: Mapping[str, float], parts: DrafterParts) -> Drafter:
+    from pyspec.drafters.ngram_simple import NgramSimple
+
+    return NgramSimple(n=int(options["n"]), m=int(options["m"]))
+
+
+def _build_draft_simple(options: Mapping[str, float], parts: DrafterParts) -> Drafter:
+    from pyspec.drafters.draft_simple import DraftSimple
+
+    return DraftSimple(
+        parts.draft_context(int(options["n_draft"])),
+        n_allowed=parts.n_vocab,
+        is_end=parts.is_end,
+        choose=parts.choose,
+        n_draft=int(options["n_draft"]),
+        p_min=options["p_min"],
+        n_min=int(options["n_min"]),
+    )
+
+
+#: In priority order: the first that answers owns the round.
+DRAFTER_KINDS: tuple[DrafterKind, ...] = (
+    DrafterKind(
+        "ngram-simple",
+        "copies what followed the last occurrence of the current n tokens",
+        (
+            DrafterOption("n", 12, 1, 1024, "tokens that must match, and the shortest draft"),
+            DrafterOption("m", 48, 1, 1024, "longest draft, in tokens"),
+        ),
+        needs_draft_model=False,
+        build=_build_ngram_simple,
+    ),
+    DrafterKind(
+        "draft-simple",
+        "a smaller model with the same vocabulary (draft=FILE)",
+        (
+            DrafterOption("n_draft", 3, 1, 1024, "longest draft, in tokens"),
+            DrafterOption(
+                "p_min", 0.6, 0.0, 1.0, "drafting stops when the best candidate is less probable", False
+            ),
+            DrafterOption("n_min", 0, 0, 1024, "shorter drafts are dropped"),
+        ),
+        needs_draft_model=True,
+        build=_build_draft_simple,
+    ),
+)
+
+#: What `draft=` without `drafters=` means.
+DEFAULT_WITH_DRAFT_MODEL = "draft-simple"
+
+
+def drafter_names() -> list[str]:
+    """Every name that `drafters=` accepts."""
+    return ["none", *(kind.name for kind in DRAFTER_KINDS)]
+
+
+def drafter_kind(name: str) -> DrafterKind:
+    """The registry line of a name; OptionError lists the valid ones."""
+    for kind in DRAFTER_KINDS:
+        if kind.name == name:
+            return kind
+    names = drafter_names()
+    raise OptionError(f"unknown drafter '{name}'{did_you_mean(name, names)}; valid names: {', '.join(names)}")
+
+
+def parse_drafters(request: DraftersArgument) -> list[DrafterSpec | Drafter]:
+    """What `drafters=` says, checked; [] for "none" and for an empty list. Not for None, which means the
+    default.
+    """
+    items: Iterable[Any]
+    if request is None:
+        return []
+    if isinstance(request, (str, DrafterSpec)) or not isinstance(request, Iterable):
+        items = [request]
+    else:
+        items = request
+    found: list[DrafterSpec | Drafter] = []
+    none_given = False
+    for item in items:
+        if isinstance(item, str):
+            for spec in _parse_text(item):
+                if spec is None:
+                    none_given = True
+                else:
+                    found.append(spec)
+        elif isinstance(item, DrafterSpec):
+            found.append(item)
+        else:
+            found.append(checked_object(item))
+    if none_given and found:
+        raise OptionError("'none' cannot be combined with other drafters")
+    names = [item.name for item in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise OptionError(f"drafter '{name}' is given twice")
+    return found
+
+
+def checked_object(item: Any) -> Drafter:
+    """A drafter object that has the whole protocol, or OptionError naming what is missing."""
+    if isinstance(item, type):
+        raise OptionError(f"drafters takes drafter objects, not the class {item.__name__}")
+    calls = ("begin", "propose", "commit", "truncate", "shift", "checkpoint", "restore", "close")
+    missing = [call for call in calls if not callable(getattr(item, call, None))]
+    if not isinstance(getattr(item, "name", None), str):
+        missing.append("name")
+    if missing:
+        raise OptionError(
+            f"{type(item).__name__} is not a drafter: it lacks {', '.join(missing)} "
+            "(inherit from pyspec.Drafter)"
+        )
+    return item  # type: ignore[no-any-return]
+
+
+def _parse_text(text: str) -> list[DrafterSpec | None]:
+    """`a:x=1,y=2,b` as specs; None stands for "none"."""
+    found: list[tuple[DrafterKind | None, dict[str, float]]] = []
+    for piece in text.split(","):
+        name, colon, rest = piece.strip().partition(":")
+        option = rest if colon else name
+        if colon or "=" not in name:
+            found.append((None if name == "none" else drafter_kind(name), {}))
+            if not colon:
+                continue
+        kind, options = found[-1] if found else (None, {})
+        if kind is None:
+            raise OptionError(f"'{piece.strip()}' does not belong to a drafter; write NAME:option=value,...")
+        key, equals, value = option.partition("=")
+        if not equals:
+            raise OptionError(f"'{piece.strip()}': expected NAME:option=value,...")
+        if key in options:
+            raise OptionError(f"{kind.name}: {key} is given twice")
+        options[key] = kind.option(key).parse(kind.name, value)
+    return [
+        None if kind is None else DrafterSpec(kind.name, tuple(options.items())) for kind, options in found
+    ]
+
+
+def did_you_mean(word: str, known: Sequence[str]) -> str:
+    """`, did you mean 'x'?` in parentheses, or nothing."""
+    close = difflib.get_close_matches(word, known, n=1)
+    return f" (did you mean '{close[0]}'?)" if close else ""

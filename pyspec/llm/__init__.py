@@ -1,0 +1,1 @@
+"""LLM and its session: prompts in, text out."""

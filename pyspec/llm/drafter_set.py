@@ -1,0 +1,150 @@
+"""The drafters of one LLM: makes them on demand, keeps them for later calls, owns the draft model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspec.drafters.base import Drafter
+from pyspec.drafters.pair import compare_vocabularies
+from pyspec.drafters.registry import DrafterParts, DrafterSpec
+from pyspec.errors import OptionError, OutOfMemoryError
+from pyspec.speculation.chain import Chain
+
+if TYPE_CHECKING:
+    from pyspec.core.model import Model
+    from pyspec.llm.backend import Backend
+
+#: The draft context catches up with the prompt in calls of this many tokens, computed this many at a time.
+#: Small: its buffers should cost a fraction of the target's.
+DRAFT_BATCH = 512
+DRAFT_UBATCH = 64
+
+
+class DrafterSet:
+    """Drafters by name and options. Those it made are closed with it; objects passed by the user are closed
+    with it too when they belong to the session (`own`), since nobody else would.
+
+    context_options: keyword arguments shared with the target context (n_ctx, n_threads).
+    open_model(path): opens the draft model.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        target: Model,
+        draft_path: str | os.PathLike[str] | None,
+        *,
+        open_model: Callable[[str | os.PathLike[str]], Model],
+        n_ctx: int,
+        n_threads: int,
+    ) -> None:
+        self._backend = backend
+        self._target = target
+        self._draft_path = draft_path
+        self._open_model = open_model
+        self._n_ctx = n_ctx
+        self._n_threads = n_threads
+        self._made: dict[str, Drafter] = {}
+        self._chains: dict[str, Chain] = {}
+        self.draft_model: Any | None = None
+        self._borrowed = False
+
+    def chain(self, wanted: Sequence[DrafterSpec | Drafter]) -> Chain:
+        """A chain of these drafters. The same request gives the same drafters again, so their memory is
+        reused.
+        """
+        key = ";".join(
+            str(item) if isinstance(item, DrafterSpec) else f"object {id(item)}" for item in wanted
+        )
+        if key not in self._chains:
+            drafters = [self._drafter(item) if isinstance(item, DrafterSpec) else item for item in wanted]
+            self._chains[key] = Chain(drafters, self._target.info.n_vocab)
+        return self._chains[key]
+
+    def require_draft_file(self, wanted: Sequence[DrafterSpec | Drafter]) -> None:
+        """OptionError when one of these needs a draft model and no file was given. Opens nothing."""
+        check_draft_file(wanted, self._draft_path)
+
+    def draft_contexts(self) -> list[Any]:
+        """Contexts on the draft model that exist now."""
+        return [drafter.context for drafter in self._made.values() if hasattr(drafter, "context")]
+
+    def close(self) -> None:
+        for chain in self._chains.values():
+            for member in chain.members:
+                member.drafter.close()
+        for drafter in self._made.values():
+            drafter.close()
+        self._chains.clear()
+        self._made.clear()
+        if self.draft_model is not None and not self._borrowed:
+            self.draft_model.close()
+        self.draft_model = None
+
+    def _drafter(self, spec: DrafterSpec) -> Drafter:
+        key = str(spec)
+        if key not in self._made:
+            self._made[key] = spec.kind.build(
+                spec.values(),
+                DrafterParts(
+                    n_vocab=self._target.info.n_vocab,
+                    draft_context=self._draft_context,
+                    is_end=self._target.is_eog,
+                    choose=self._backend.draft_choice,
+                ),
+            )
+        return self._made[key]
+
+    def _draft_context(self, n_draft: int) -> Any:
+        model = self._opened_draft_model()
+        options: dict[str, Any] = {
+            "n_ctx": self._n_ctx,
+            "n_batch": min(DRAFT_BATCH, self._n_ctx),
+            "n_ubatch": min(DRAFT_UBATCH, self._n_ctx),
+            "n_outputs": 1,
+            "n_threads": self._n_threads,
+        }
+        report = self._backend.memory_estimate(model, **options)
+        need = report.cache_bytes + report.compute_bytes + report.output_bytes
+        if need > report.available_bytes:
+            raise OutOfMemoryError(
+                f"the draft context needs {need / 2**20:.0f} MiB for n_ctx={self._n_ctx}, "
+                f"{report.available_bytes / 2**20:.0f} MiB are available"
+            )
+        return self._backend.Context(model, **options)
+
+    def _opened_draft_model(self) -> Any:
+        if self.draft_model is None:
+            path = self._draft_path
+            if path is None:
+                raise OptionError("this drafter needs a draft model: pass draft=FILE")
+            if _same_file(path, self._target.path):
+                self.draft_model, self._borrowed = self._target, True
+                return self._target
+            model = self._open_model(path)
+            try:
+                compare_vocabularies(
+                    self._target.vocab, model.vocab, os.fspath(self._target.path), os.fspath(path)
+                ).require()
+            except BaseException:
+                model.close()
+                raise
+            self.draft_model = model
+        return self.draft_model
+
+
+def check_draft_file(wanted: Sequence[DrafterSpec | Drafter], draft: object) -> None:
+    """OptionError when a drafter among these needs a draft model and there is no file."""
+    for item in wanted:
+        needs = item.kind.needs_draft_model if isinstance(item, DrafterSpec) else False
+        if needs and draft is None:
+            raise OptionError(f"drafter '{item.name}' needs a draft model: pass draft=FILE")
+
+
+def _same_file(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> bool:
+    try:
+        return os.path.samefile(a, b)
+    except OSError:
+        return os.fspath(a) == os.fspath(b)

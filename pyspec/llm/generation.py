@@ -1,0 +1,196 @@
+"""One generation: prompt in, rounds, answer out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import log
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from pyspec.errors import CancelledError
+from pyspec.llm.answer import Answer
+from pyspec.llm.results import GenerationResult, TokenLogprob, Usage
+from pyspec.speculation.audit import audit
+from pyspec.speculation.round import Round
+from pyspec.speculation.stats import RoundLog, Stats
+
+if TYPE_CHECKING:
+    from pyspec.core.context import CancelToken
+    from pyspec.core.sampler import Sampler
+    from pyspec.llm.backend import Backend
+    from pyspec.llm.request import Request
+    from pyspec.llm.session import Session
+    from pyspec.speculation.chain import Chain
+
+
+class Generation:
+    """Runs one request on a session. `run` yields after each block of tokens; then `result` tells everything.
+
+    max_rows: most rows one verification may have.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        chain: Chain,
+        request: Request,
+        prompt: list[int],
+        *,
+        backend: Backend,
+        piece: Any,
+        max_rows: int,
+        cancel: CancelToken,
+    ) -> None:
+        self.finish_reason = ""
+        self._session = session
+        self._chain = chain
+        self._request = request
+        self._prompt = prompt
+        self._backend = backend
+        self._cancel = cancel
+        self._max_rows = max_rows
+        self._sampler: Sampler | None = None
+        self._shadow: Sampler | None = None
+        self._round: Round | None = None
+        self._rounds = RoundLog()
+        self._stats = Stats(rollback_mode=session.rollback)
+        self._first_token_at = 0.0
+        self._last_token_at = 0.0
+        end_ids = session.model.vocab.eog | request.stop_token_ids
+        self.answer = Answer(piece, request.stops, end_ids, request.n_logprobs is not None)
+
+    def run(self) -> Iterator[None]:
+        """Generate; yields after every block that ended neither by a stop nor by a limit. Sets finish_reason.
+
+        Errors leave the session usable: the next call repairs what an interrupted one left.
+        """
+        try:
+            yield from self._run()
+        except CancelledError:
+            if not self._cancel.cancelled:
+                raise
+            self.finish_reason = "cancelled"
+
+    def _run(self) -> Iterator[None]:
+        session, chain, answer, prompt = self._session, self._chain, self.answer, self._prompt
+        started = perf_counter()
+        reused = session.prefill(prompt, chain, self._cancel)
+        self._stats.prompt_tokens_reused = reused
+        self._stats.prompt_tokens_evaluated = len(prompt) - reused
+        self._first_token_at = self._last_token_at = perf_counter()
+        self._stats.prompt_ms = 1e3 * (self._first_token_at - started)
+
+        # One limit for both rules: the tokens asked for, and the cells that are free after the prompt.
+        limit = session.target.n_ctx - len(prompt)
+        if self._request.max_tokens is not None:
+            limit = min(limit, self._request.max_tokens)
+        if limit <= 0:
+            self.finish_reason = "length"
+            return
+        sampler, n_fed = self._make_sampler()
+        emitted, _ = sampler.accept_match(session.target, [], model=session.model, n_max=1)
+        self._first_token_at = self._last_token_at = perf_counter()
+        self._round = step = Round(
+            model=session.model,
+            target=session.target,
+            sampler=sampler,
+            chain=chain,
+            history=session.history,
+            max_rows=self._max_rows,
+            cancel=self._cancel,
+        )
+        n_emitted = 1
+        while self._take(emitted):
+            if session.audit:
+                audit(
+                    history=session.history,
+                    target=session.target,
+                    chain=chain,
+                    sampler=sampler,
+                    n_history=n_fed + n_emitted,
+                    index=n_emitted,
+                )
+            if n_emitted >= limit:
+                self.finish_reason = "length"
+                return
+            yield
+            if self._cancel.cancelled:
+                raise CancelledError("cancelled")
+            verdict = step.step(emitted[-1], limit - n_emitted)
+            self._last_token_at = perf_counter()
+            emitted = verdict.emitted
+            n_emitted += len(emitted)
+            self._rounds.add(chain.owner, len(verdict.draft), verdict.n_accepted, len(emitted))
+        self.finish_reason = "stop"
+        session.truncate(len(prompt) + len(answer.tokens), chain)
+        if session.audit:
+            audit(history=session.history, target=session.target, chain=chain)
+
+    def result(self) -> GenerationResult:
+        """The answer as far as it got."""
+        answer, stats = self.answer, self._stats
+        n = len(answer.tokens)
+        self._rounds.count(stats, self._chain, 1, n)
+        if self._round is not None:
+            stats.draft_ms = 1e3 * self._round.draft_seconds
+            stats.verify_ms = 1e3 * self._round.verify_seconds
+            stats.accept_ms = 1e3 * self._round.accept_seconds
+        seconds = self._last_token_at - self._first_token_at
+        stats.generation_ms = 1e3 * seconds
+        stats.tokens_per_second = (n - 1) / seconds if n > 1 and seconds > 0 else 0.0
+        return GenerationResult(
+            text=answer.text,
+            tokens=answer.tokens,
+            logprobs=answer.logprobs,
+            finish_reason=self.finish_reason,
+            usage=Usage(len(self._prompt), n),
+            stats=stats,
+            seed=self._request.seed,
+            stopped_by=answer.stopped_by,
+        )
+
+    def _make_sampler(self) -> tuple[Sampler, int]:
+        """A sampler that has seen the part of the prompt that its penalties look at, and the length of that
+        part.
+        """
+        params = self._request.sampling
+        sampler: Sampler = self._backend.Sampler(params, self._session.target.n_vocab)
+        penalties = (params.repeat_penalty != 1.0, params.frequency_penalty, params.presence_penalty)
+        seen = self._prompt
+        if not any(penalties) or params.penalty_last_n == 0:
+            seen = []
+        elif params.penalty_last_n > 0:
+            seen = seen[-params.penalty_last_n :]
+        for token in seen:
+            sampler.advance(token, prompt=True)
+        self._sampler = sampler
+        if self._request.logprobs_sampled:
+            self._shadow = sampler.clone()
+        return sampler, len(seen)
+
+    def _take(self, emitted: list[int]) -> bool:
+        """Add a block to the answer, token by token. False: the answer ended inside it."""
+        answer = self.answer
+        if answer.logprobs is None:
+            return all(map(answer.push, emitted))
+        for row, token in enumerate(emitted):
+            entry = self._logprob(row, token)
+            if not answer.push(token):
+                answer.match_logprobs()
+                return False
+            answer.logprobs.append(entry)
+        return True
+
+    def _logprob(self, row: int, token: int) -> TokenLogprob:
+        """Of a token that was chosen from an output row of the last decode."""
+        target = self._session.target
+        if self._shadow is None:
+            value, top = self._backend.logprobs(target, row, token, self._request.n_logprobs or 0)
+            return TokenLogprob(token, value, top)
+        # The sampler is past this row already; the shadow follows one token behind and sees the filters as
+        # they were.
+        top_k = self._request.sampling.top_k
+        candidates = self._shadow.candidates(target, row, top_k if top_k > 0 else target.n_vocab)
+        self._shadow.advance(token)
+        probability = next((p for candidate, p in candidates if candidate == token), 0.0)
+        return TokenLogprob(token, log(probability) if probability > 0 else float("-inf"))

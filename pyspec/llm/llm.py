@@ -1,0 +1,471 @@
+"""LLM: the whole thing in one object.
+
+    with pyspec.LLM("target.gguf", draft="draft.gguf") as llm:
+        result = llm.generate("The capital of France is", max_tokens=16, temperature=0)
+        for chunk in llm.stream("Once upon a time"):
+            print(chunk.text, end="")
+
+Threads: one call at a time, others get BusyError; `cancel` may come from any thread. An LLM does not survive
+fork().
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from pyspec.drafters.base import Drafter
+from pyspec.drafters.registry import DEFAULT_WITH_DRAFT_MODEL, DrafterSpec, parse_drafters
+from pyspec.errors import OptionError
+from pyspec.llm.backend import Backend, core_backend
+from pyspec.llm.calls import Calls
+from pyspec.llm.chat_prompt import chat_ids, prompt_ids
+from pyspec.llm.drafter_set import DrafterSet, check_draft_file
+from pyspec.llm.generation import Generation
+from pyspec.llm.request import CALL_OPTIONS, UNSET, Request, parse_request, sampling_option_names
+from pyspec.llm.results import ChatResult, Chunk, GenerationResult, MemoryUse
+from pyspec.llm.session import Session
+from pyspec.llm.stream import Stream
+from pyspec.speculation.rollback import can_speculate, require_speculation
+from pyspec.speculation.stats import Stats
+
+if TYPE_CHECKING:
+    from pyspec.drafters.registry import DraftersArgument
+    from pyspec.llm.chat_template import ChatTemplate
+
+log = logging.getLogger("pyspec")
+
+#: Fewest output rows a target context has, so that drafters can be chosen per call: a draft of 63 tokens and
+#: one more.
+MIN_OUTPUTS = 64
+
+
+class LLM:
+    """A model, its conversation memory and its drafters.
+
+    path: GGUF file. draft: GGUF file of a smaller model with the same vocabulary. drafters: names with
+    options ("ngram-simple:n=12,m=48,draft-simple"), drafter objects, or a list of both; "none" or [] for
+    plain decoding. Default: draft-simple when there is a draft file, else none. n_draft: draft length of
+    draft-simple. n_ctx: tokens the memory holds, at most the model's training context (0: exactly that).
+    n_batch, n_ubatch: tokens per decode and computed together; they change speed and memory, never text.
+    n_threads: 0 = physical cores. type_k, type_v: cache types. template: chat template text, name or path
+    instead of the file's. progress: called with 0..1 while files are loaded; an exception in it stops
+    loading. draft_required: False makes a draft that cannot be used a warning (plain decoding) instead of an
+    error. Owns everything it opens; `close` (or the with statement) gives it back.
+
+    Errors: OptionError, FileFormatError, UnsupportedError, PairMismatchError, OutOfMemoryError, DeviceError.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        draft: str | os.PathLike[str] | None = None,
+        drafters: DraftersArgument = None,
+        *,
+        n_ctx: int = 4096,
+        n_threads: int = 0,
+        n_batch: int = 2048,
+        n_ubatch: int = 512,
+        type_k: str = "f16",
+        type_v: str = "f16",
+        device: str = "cpu",
+        n_draft: int | None = None,
+        template: ChatTemplate | str | os.PathLike[str] | None = None,
+        use_mmap: bool = True,
+        progress: Callable[[float], None] | None = None,
+        draft_required: bool = True,
+        memory_kind: str = "auto",
+        audit: bool = False,
+        _backend: Backend | None = None,
+    ) -> None:
+        wanted = _wanted_drafters(drafters, draft, n_draft)
+        backend = self._backend = _backend or core_backend()
+        self._calls = Calls(f"LLM({os.fspath(path)!r})", backend.CancelToken)
+        self._template_source = template
+        self._template: ChatTemplate | None = None
+        self._pieces: dict[int, bytes] = {}
+        self._last_stats = Stats()
+
+        def open_model(file: str | os.PathLike[str]) -> Any:
+            return backend.Model(file, device=device, use_mmap=use_mmap, progress=progress)
+
+        self._session: Session | None = None
+        self._drafters: DrafterSet | None = None
+        self.model = open_model(path)
+        try:
+            n_ctx = _context_length(n_ctx, self.model.info.n_ctx_train)
+            n_batch = max(1, min(n_batch, n_ctx))
+            longest = max((_longest_draft(item) for item in wanted), default=0)
+            n_outputs = min(n_batch, max(MIN_OUTPUTS, 1 + longest))
+            self._max_rows = n_outputs
+            self._options: dict[str, Any] = {
+                "n_ctx": n_ctx,
+                "n_batch": n_batch,
+                "n_ubatch": min(n_ubatch, n_batch),
+                "n_outputs": n_outputs,
+                "n_threads": n_threads,
+                "type_k": type_k,
+                "type_v": type_v,
+                "memory_kind": memory_kind,
+            }
+            self._session = Session(self.model, self._make_target, n_batch=n_batch, audit=audit)
+            self._drafters = DrafterSet(
+                backend, self.model, draft, open_model=open_model, n_ctx=n_ctx, n_threads=n_threads
+            )
+            self._chain = self._first_chain(wanted, explicit=drafters is not None, required=draft_required)
+        except BaseException:
+            self._release()
+            raise
+
+    # ------------------------------------------------------------------------------------------------
+    # generation
+
+    def generate(self, prompt: str | bytes | Sequence[int], **options: Any) -> GenerationResult:
+        """Continue a prompt and return the answer.
+
+        prompt: text (special tokens in it are recognised unless parse_special=False), bytes, or token ids.
+        Tokens it has in common with the previous call are not evaluated again.
+        options: max_tokens (None or -1: until an end token or the end of the context; 0 only processes the
+        prompt), the fields of SamplingParams (temperature, top_k, top_p, min_p, typical_p, repeat_penalty,
+        frequency_penalty, presence_penalty, penalty_last_n, seed, logit_bias), stop (string or strings),
+        stop_token_ids, logprobs (True, or how many best candidates to list, of the model's own distribution;
+        "sampled": after the filters), drafters (for this call instead of the LLM's; "none" or []: plain).
+
+        Errors: OptionError, ContextFullError, BusyError, ClosedError, ForkError, DeviceError. cancel() gives
+        a result with finish_reason "cancelled" and the text so far.
+        """
+        request, ids = self._prepare(prompt, options)
+        result: GenerationResult = self._run(request, ids, GenerationResult)
+        return result
+
+    def stream(self, prompt: str | bytes | Sequence[int], **options: Any) -> Stream:
+        """Like generate, as a Stream of Chunks. Text is never taken back, and no character arrives in
+        halves.
+        """
+        request, ids = self._prepare(prompt, options)
+        return self._stream(request, ids, GenerationResult)
+
+    def chat(
+        self,
+        messages: Iterable[Mapping[str, Any]],
+        *,
+        tools: Sequence[Any] | None = None,
+        stream: bool = False,
+        add_generation_prompt: bool = True,
+        template_kwargs: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> Any:
+        """Answer a conversation: messages through the chat template, then generate. A ChatResult, or a Stream
+        of it.
+
+        messages: mappings with "role" and "content", the whole conversation each time (what was processed
+        before is not evaluated again). options are those of generate; other names are variables of the
+        template (enable_thinking and the like), as are template_kwargs. A conversation that no longer fits
+        raises ContextFullError with the counts.
+        """
+        known = [*CALL_OPTIONS, *sampling_option_names(self._backend.SamplingParams)]
+        variables = dict(template_kwargs or {})
+        for name in [name for name in options if name not in known]:
+            close = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
+            if close:
+                raise OptionError(f"unknown option '{name}' (did you mean '{close[0]}'?)")
+            variables[name] = options.pop(name)
+        self._calls.check()
+        rendered = self.template.render(
+            messages, tools=tools, add_generation_prompt=add_generation_prompt, **variables
+        )
+        request = self._request(options)
+        ids = chat_ids(self.model, rendered)
+        if stream:
+            return self._stream(request, ids, ChatResult)
+        return self._run(request, ids, ChatResult)
+
+    def cancel(self) -> None:
+        """End the running call soon; it returns what it has. Any thread; without a running call nothing
+        happens.
+        """
+        self._calls.cancel()
+
+    # ------------------------------------------------------------------------------------------------ text
+    # and tokens
+
+    def tokenize(
+        self, text: str | bytes, *, add_special: bool = True, parse_special: bool = False
+    ) -> list[int]:
+        """Token ids of a text. add_special: with BOS where the model wants one."""
+        self._calls.check()
+        ids: list[int] = self.model.tokenizer.encode(
+            text, add_special=add_special, parse_special=parse_special
+        )
+        return ids
+
+    def detokenize(self, tokens: Iterable[int], *, special: bool = False, continuation: bool = False) -> str:
+        """Text of tokens; bytes that are no UTF-8 become U+FFFD. continuation: the text goes on after a
+        prompt.
+        """
+        self._calls.check()
+        data: bytes = self.model.tokenizer.decode(list(tokens), special=special, continuation=continuation)
+        return data.decode("utf-8", "replace")
+
+    @property
+    def template(self) -> ChatTemplate:
+        """The chat template: the one given, or the file's. TemplateError when there is none."""
+        if self._template is None:
+            from pyspec.llm.chat_template import template_from_model
+
+            self._template = template_from_model(self.model, self._template_source)
+        return self._template
+
+    # ------------------------------------------------------------------------------------------------ about
+    # itself
+
+    @property
+    def n_ctx(self) -> int:
+        """Tokens the memory holds."""
+        return int(self._options["n_ctx"])
+
+    @property
+    def draft_model(self) -> Any | None:
+        """The draft model, when one is loaded."""
+        return None if self._drafters is None else self._drafters.draft_model
+
+    @property
+    def stats(self) -> Stats:
+        """Statistics of the last finished call."""
+        return self._last_stats
+
+    def describe(self) -> dict[str, Any]:
+        """What this LLM is, as plain data for people and logs."""
+        info = self.model.info
+        return {
+            "path": os.fspath(self.model.path),
+            "architecture": info.architecture,
+            "name": info.name,
+            "parameters": info.n_params,
+            "file_bytes": info.file_bytes,
+            "n_vocab": info.n_vocab,
+            "n_ctx": self.n_ctx,
+            "n_ctx_train": info.n_ctx_train,
+            "n_threads": self._live_session().target.n_threads,
+            "cache_types": (self._options["type_k"], self._options["type_v"]),
+            "rollback": self._live_session().rollback,
+            "draft": None if self.draft_model is None else os.fspath(self.draft_model.path),
+            "drafters": self._chain.active,
+            "parked_drafters": self._chain.parked,
+        }
+
+    def memory(self) -> MemoryUse:
+        """Bytes in use by target and draft."""
+        target = self._live_session().target.memory_report()
+        drafts = [context.memory_report() for context in self._live_drafters().draft_contexts()]
+        shared = self.draft_model is self.model
+        reports = [target, *drafts]
+        return MemoryUse(
+            target=target,
+            draft=drafts[0] if drafts else None,
+            weight_bytes=target.weight_bytes + (drafts[0].weight_bytes if drafts and not shared else 0),
+            cache_bytes=sum(report.cache_bytes for report in reports),
+            compute_bytes=sum(report.compute_bytes for report in reports),
+            output_bytes=sum(report.output_bytes for report in reports),
+            available_bytes=target.available_bytes,
+        )
+
+    # ------------------------------------------------------------------------------------------------ memory
+    # and end
+
+    def reset(self) -> None:
+        """Forget the conversation memory. Never needed for correct answers."""
+        with self._calls.enter():
+            self._live_session().clear()
+
+    def save_state(self) -> bytes:
+        """The conversation memory as bytes, for load_state of an LLM on the same file with the same cache
+        types.
+        """
+        with self._calls.enter():
+            return self._live_session().save()
+
+    def load_state(self, state: bytes) -> None:
+        """Continue from save_state. Drafters need not be the same; a draft model catches up by itself."""
+        with self._calls.enter():
+            self._live_session().load(state)
+
+    def close(self) -> None:
+        """End a running call and give back all memory. May be called twice."""
+        if not self._calls.closed:
+            self._calls.shut()
+            self._release()
+
+    def __enter__(self) -> LLM:
+        self._calls.check()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = " closed" if self._calls.closed else ""
+        return f"<LLM {os.fspath(self.model.path)}{state}>"
+
+    # ------------------------------------------------------------------------------------------------ inside
+
+    def _prepare(self, prompt: Any, options: Mapping[str, Any]) -> tuple[Request, list[int]]:
+        self._calls.check()
+        request = self._request(options)
+        return request, prompt_ids(self.model, prompt, request.parse_special)
+
+    def _request(self, options: Mapping[str, Any]) -> Request:
+        request = parse_request(options, self._backend.SamplingParams, self.model.info.n_vocab)
+        if request.drafters is not UNSET and request.drafters is not None:
+            request.drafters = parse_drafters(request.drafters)
+            self._live_drafters().require_draft_file(request.drafters)
+            if request.drafters:
+                require_speculation(self._live_session().rollback, [item.name for item in request.drafters])
+        else:
+            request.drafters = None
+        return request
+
+    def _generation(self, request: Request, ids: list[int], cancel: Any) -> Generation:
+        chain = self._chain if request.drafters is None else self._live_drafters().chain(request.drafters)
+        return Generation(
+            self._live_session(),
+            chain,
+            request,
+            ids,
+            backend=self._backend,
+            piece=self._piece,
+            max_rows=self._max_rows,
+            cancel=cancel,
+        )
+
+    def _run(self, request: Request, ids: list[int], kind: type[GenerationResult]) -> Any:
+        with self._calls.enter() as cancel:
+            generation = self._generation(request, ids, cancel)
+            for _ in generation.run():
+                pass
+            return self._finish(generation, kind)
+
+    def _stream(self, request: Request, ids: list[int], kind: type[GenerationResult]) -> Stream:
+        return Stream(self._chunks(request, ids, kind), self.cancel, self._calls.check)
+
+    def _chunks(self, request: Request, ids: list[int], kind: type[GenerationResult]) -> Iterator[Chunk]:
+        with self._calls.enter() as cancel:
+            generation = self._generation(request, ids, cancel)
+            for _ in generation.run():
+                text, tokens, logprobs = generation.answer.release(final=False)
+                if text or tokens:
+                    yield Chunk(text, tokens, logprobs)
+            result = self._finish(generation, kind)
+        # Outside: whoever stops at the last chunk leaves the LLM free.
+        text, tokens, logprobs = generation.answer.release(final=True)
+        yield Chunk(text, tokens, logprobs, result.finish_reason, result)
+
+    def _finish(self, generation: Generation, kind: type[GenerationResult]) -> GenerationResult:
+        result = generation.result()
+        self._last_stats = result.stats
+        if kind is GenerationResult:
+            return result
+        return kind(**{name: getattr(result, name) for name in result.__dataclass_fields__})
+
+    def _piece(self, token: int) -> bytes:
+        piece = self._pieces.get(token)
+        if piece is None:
+            piece = self._pieces[token] = self.model.tokenizer.piece(token)
+        return piece
+
+    def _first_chain(self, wanted: list[DrafterSpec | Drafter], *, explicit: bool, required: bool) -> Any:
+        drafters, session = self._live_drafters(), self._live_session()
+        names = [item.name for item in wanted]
+        if wanted and not can_speculate(session.rollback):
+            if explicit:
+                require_speculation(session.rollback, names)
+            log.warning(
+                "decoding plainly, without %s: the target's memory cannot undo rejected tokens (%s)",
+                ", ".join(names),
+                session.rollback,
+            )
+            wanted = []
+        try:
+            return drafters.chain(wanted)
+        except Exception as error:
+            if required:
+                raise
+            log.warning("decoding plainly, without %s: %s", ", ".join(names), error)
+            return drafters.chain([])
+
+    def _make_target(self) -> Any:
+        return self._backend.Context(self.model, **self._options)
+
+    def _live_session(self) -> Session:
+        self._calls.check()
+        assert self._session is not None
+        return self._session
+
+    def _live_drafters(self) -> DrafterSet:
+        self._calls.check()
+        assert self._drafters is not None
+        return self._drafters
+
+    def _release(self) -> None:
+        self._calls.closed = True
+        if self._drafters is not None:
+            self._drafters.close()
+        if self._session is not None:
+            self._session.close()
+        self.model.close()
+
+
+def _wanted_drafters(drafters: Any, draft: Any, n_draft: int | None) -> list[DrafterSpec | Drafter]:
+    """The drafters an LLM starts with. Checks everything that can be checked without opening a file."""
+    if drafters is None:
+        wanted: list[DrafterSpec | Drafter] = [] if draft is None else [DrafterSpec(DEFAULT_WITH_DRAFT_MODEL)]
+    else:
+        wanted = parse_drafters(drafters)
+    check_draft_file(wanted, draft)
+    uses_draft = [isinstance(item, DrafterSpec) and item.kind.needs_draft_model for item in wanted]
+    if (
+        draft is not None
+        and wanted
+        and not any(uses_draft)
+        and all(isinstance(i, DrafterSpec) for i in wanted)
+    ):
+        raise OptionError(
+            f"draft={os.fspath(draft)} is given, but none of the drafters "
+            f"{', '.join(item.name for item in wanted)} uses it; "
+            f"add {DEFAULT_WITH_DRAFT_MODEL} or leave the draft out"
+        )
+    if n_draft is not None:
+        if not any(uses_draft) and (wanted or (drafters is None and draft is None)):
+            raise OptionError("n_draft is an option of drafters with a draft model, and there is none here")
+        wanted = [
+            item.with_default("n_draft", n_draft) if isinstance(item, DrafterSpec) and uses else item
+            for item, uses in zip(wanted, uses_draft, strict=True)
+        ]
+    return wanted
+
+
+def _longest_draft(item: DrafterSpec | Drafter) -> int:
+    if isinstance(item, DrafterSpec):
+        values = item.values()
+        return int(values.get("n_draft", values.get("m", 0)))
+    return int(getattr(item, "max_draft", 0))
+
+
+def _context_length(n_ctx: int, n_ctx_train: int) -> int:
+    if isinstance(n_ctx, bool) or not isinstance(n_ctx, int) or n_ctx < 0:
+        raise OptionError(f"n_ctx must be a whole number >= 0, not {n_ctx!r}")
+    if n_ctx == 0 or n_ctx > n_ctx_train > 0:
+        if n_ctx > 4096:
+            log.warning(
+                "n_ctx=%d is more than the %d tokens this model was trained with; using those",
+                n_ctx,
+                n_ctx_train,
+            )
+        return n_ctx_train
+    return n_ctx

@@ -1,0 +1,105 @@
+"""The options of one generation, checked before anything runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspec.drafters.registry import did_you_mean
+from pyspec.errors import OptionError
+from pyspec.llm.stop import StopStrings, stop_list
+
+#: Options that are not sampling parameters.
+CALL_OPTIONS = ("max_tokens", "stop", "stop_token_ids", "logprobs", "drafters", "parse_special")
+
+#: Marks `drafters=` as not given.
+UNSET: Any = type("Unset", (), {"__repr__": lambda self: "UNSET"})()
+
+
+@dataclass(slots=True)
+class Request:
+    """One generation's options. max_tokens None: until an end token or the end of the context.
+
+    n_logprobs: None (no logprobs), or how many best candidates to list beside each token's own.
+    logprobs_sampled: the distribution after the filters instead of the model's own.
+    """
+
+    sampling: Any
+    seed: int
+    max_tokens: int | None
+    stops: StopStrings
+    stop_token_ids: frozenset[int]
+    n_logprobs: int | None
+    logprobs_sampled: bool
+    drafters: Any
+    parse_special: bool
+
+
+def sampling_option_names(sampling_params: Callable[..., Any]) -> list[str]:
+    """Names of the sampling parameters."""
+    return [field.name for field in dataclasses.fields(sampling_params)]  # type: ignore[arg-type]
+
+
+def parse_request(options: Mapping[str, Any], sampling_params: Callable[..., Any], n_vocab: int) -> Request:
+    """Options of `generate` as a Request. OptionError for unknown names (with the known ones) and bad
+    values.
+    """
+    sampling_names = sampling_option_names(sampling_params)
+    known = [*CALL_OPTIONS, *sampling_names]
+    for name in options:
+        if name not in known:
+            raise OptionError(
+                f"unknown option '{name}'{did_you_mean(name, known)}; known: {', '.join(known)}"
+            )
+    chosen = {name: options[name] for name in sampling_names if name in options}
+    seed = chosen.get("seed")
+    if seed is None:
+        seed = secrets.randbits(64)
+    elif isinstance(seed, bool) or not isinstance(seed, int):
+        raise OptionError(f"seed must be a whole number, not {seed!r}")
+    chosen["seed"] = seed = seed % 2**64
+    n_logprobs, sampled = _logprobs(options.get("logprobs"))
+    return Request(
+        sampling=sampling_params(**chosen),
+        seed=seed,
+        max_tokens=_max_tokens(options.get("max_tokens")),
+        stops=StopStrings(stop_list(options.get("stop"))),
+        stop_token_ids=_token_ids(options.get("stop_token_ids") or (), n_vocab),
+        n_logprobs=n_logprobs,
+        logprobs_sampled=sampled,
+        drafters=options.get("drafters", UNSET),
+        parse_special=bool(options.get("parse_special", True)),
+    )
+
+
+def _max_tokens(value: Any) -> int | None:
+    if value is None or value == -1:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise OptionError(
+            f"max_tokens must be a whole number >= 0, or None or -1 for no limit, not {value!r}"
+        )
+    return value
+
+
+def _logprobs(value: Any) -> tuple[int | None, bool]:
+    if value is None or value is False:
+        return None, False
+    if value is True:
+        return 0, False
+    if value == "sampled":
+        return 0, True
+    if isinstance(value, int) and value >= 0:
+        return value, False
+    raise OptionError(f"logprobs must be a whole number >= 0, True, False or 'sampled', not {value!r}")
+
+
+def _token_ids(values: Any, n_vocab: int) -> frozenset[int]:
+    ids = frozenset(values)
+    for value in ids:
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < n_vocab:
+            raise OptionError(f"stop_token_ids: {value!r} is not a token id of this model (0..{n_vocab - 1})")
+    return ids

@@ -1,0 +1,1 @@
+"""The speculative round: draft, verify, accept, commit, emit."""
