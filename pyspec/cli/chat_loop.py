@@ -1,0 +1,267 @@
+"""The conversation: messages, commands, streaming, Ctrl-C, and what happens when the context is full.
+
+Policy for a full context: the oldest exchanges are forgotten (a question and its answer together, never the system
+message) until a quarter of the context is free for the answer, and a line says so. The answer itself may still run into
+the end of the context; then it is cut, a line says so, and the next turn makes room.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from pyspec.cli.chat_input import COMMANDS, Reader
+from pyspec.cli.output import MAX_WIDTH, WordWrapper, columns_table, dim, plural, printable, terminal_width
+from pyspec.cli.session import consume, interrupt_cancels
+from pyspec.cli.statistics import answer_line, stats_lines
+from pyspec.drafters.registry import DrafterSpec, parse_drafters
+from pyspec.errors import CancelledError, ContextFullError, PyspecError, TemplateError
+
+#: Tokens that a template adds around a question, generously; only used to decide when to make room.
+_TEMPLATE_TOKENS = 24
+
+
+@dataclass
+class Exchange:
+    """A question and what was said to it. tokens: of both, in the prompt of later turns."""
+
+    question: str
+    answer: str
+    tokens: int
+
+
+@dataclass
+class Totals:
+    """Sums over the session."""
+
+    answers: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+    drafted: int = 0
+    accepted: int = 0
+
+
+class ChatLoop:
+    """One conversation with one LLM. options: those of LLM.chat (sampling, max_tokens).
+
+    has_draft: a draft file was given, so that drafters which need one can be chosen.
+    """
+
+    def __init__(
+        self,
+        llm: Any,
+        reader: Reader,
+        options: dict[str, Any],
+        *,
+        system: str | None = None,
+        has_draft: bool = False,
+    ) -> None:
+        self.llm = llm
+        self.has_draft = has_draft
+        self.reader = reader
+        self.options = options
+        self.system = system
+        self.exchanges: list[Exchange] = []
+        self.totals = Totals()
+        self.last: Any = None
+
+    def run(self, name: str) -> None:
+        """Read and answer until the input ends or the user leaves."""
+        self._say(f"{name} · context {plural(self.llm.n_ctx, 'token')} · drafters: {self._drafters()}")
+        self._say("/help lists the commands · Ctrl-C stops an answer · Ctrl-D leaves")
+        while True:
+            if sys.stdout.isatty():
+                print(flush=True)
+            try:
+                text = self.reader.read()
+            except KeyboardInterrupt:
+                self._say("(Ctrl-D or /quit leaves)")
+                continue
+            if text is None:
+                break
+            if text.startswith("/"):
+                if not self._command(text):
+                    break
+            elif text:
+                self._turn(text)
+
+    # -------------------------------------------------------------------------------------------------------- answering
+
+    def _turn(self, question: str) -> None:
+        self._make_room(len(self.llm.tokenize(question)))
+        shown: list[str] = []
+        result = None
+        try:
+            while result is None:
+                try:
+                    result = self._answer(question, shown)
+                except ContextFullError as error:
+                    if shown or not self._forget_oldest():
+                        self._end_line()
+                        self._say(f"this message does not fit: {error}")
+                        return
+        except (KeyboardInterrupt, CancelledError):
+            pass  # stopped before there was a result; what was shown counts
+        except TemplateError:
+            raise  # the conversation cannot go on
+        except PyspecError as error:
+            self._end_line()
+            self._say(f"no answer: {error}")
+            return
+        self._end_line()
+        answer = result.text if result is not None else "".join(shown)
+        if result is not None:
+            self._count(result)
+            self._say(answer_line(result))
+            if result.finish_reason == "length" and result.usage.total >= self.llm.n_ctx - 1:
+                self._say(f"(the context of {self.llm.n_ctx} tokens is full; the next turn forgets the oldest exchanges)")
+        else:
+            self._say("stopped")
+        if not answer:
+            return  # stopped at once: as if it had not been asked
+        tokens = len(self.llm.tokenize(question)) + len(self.llm.tokenize(answer)) + 2 * _TEMPLATE_TOKENS
+        self.exchanges.append(Exchange(question, answer, tokens))
+
+    def _answer(self, question: str, shown: list[str]) -> Any:
+        wrapper = WordWrapper(self._write, lambda: min(terminal_width(), MAX_WIDTH))
+        live = sys.stdout.isatty()
+
+        def show(text: str) -> None:
+            shown.append(text)
+            if live:
+                wrapper.feed(printable(text))
+            else:
+                self._write(text)
+            sys.stdout.flush()
+
+        try:
+            with interrupt_cancels(self.llm.cancel) as repeat_cancel:
+                chunks = self.llm.chat(self._messages(question), stream=True, **self.options)
+                return consume(chunks, lambda text: (show(text), repeat_cancel()))
+        finally:
+            wrapper.finish()
+
+    def _messages(self, question: str) -> list[dict[str, Any]]:
+        messages = [] if self.system is None else [{"role": "system", "content": self.system}]
+        for exchange in self.exchanges:
+            messages.append({"role": "user", "content": exchange.question})
+            messages.append({"role": "assistant", "content": exchange.answer})
+        return [*messages, {"role": "user", "content": question}]
+
+    def _count(self, result: Any) -> None:
+        self.last = result
+        self.totals.answers += 1
+        self.totals.tokens += result.usage.completion
+        self.totals.seconds += (result.stats.prompt_ms + result.stats.generation_ms) / 1000
+        self.totals.drafted += result.stats.drafted
+        self.totals.accepted += result.stats.accepted
+
+    # ------------------------------------------------------------------------------------------------------ full context
+
+    def _make_room(self, question_tokens: int) -> None:
+        """Forget the oldest exchanges until about a quarter of the context is free for the answer."""
+        forgotten = 0
+        fixed = question_tokens + _TEMPLATE_TOKENS + len(self.llm.tokenize(self.system or "")) + self.llm.n_ctx // 4
+        while self.exchanges and fixed + sum(exchange.tokens for exchange in self.exchanges) > self.llm.n_ctx:
+            del self.exchanges[0]
+            forgotten += 1
+        if forgotten:
+            self._say(
+                f"(context of {self.llm.n_ctx} tokens is full: the {plural(forgotten, 'oldest exchange')} "
+                f"{'was' if forgotten == 1 else 'were'} forgotten; /reset starts afresh)"
+            )
+
+    def _forget_oldest(self) -> bool:
+        if not self.exchanges:
+            return False
+        del self.exchanges[0]
+        self._say(f"(context of {self.llm.n_ctx} tokens is full: the oldest exchange was forgotten)")
+        return True
+
+    # ---------------------------------------------------------------------------------------------------------- commands
+
+    def _command(self, text: str) -> bool:
+        """Run one command; False means leave."""
+        name, _, argument = text.partition(" ")
+        argument = argument.strip()
+        if name in ("/quit", "/exit", "/bye"):
+            return False
+        if name == "/help":
+            self._help()
+        elif name == "/stats":
+            self._stats()
+        elif name == "/reset":
+            self.exchanges.clear()
+            self._say("conversation forgotten")
+        elif name == "/system":
+            self._set_system(argument)
+        elif name == "/drafters":
+            self._set_drafters(argument)
+        else:
+            close = difflib.get_close_matches(name, [command[0] for command in COMMANDS], n=1)
+            self._say(f"unknown command {name}" + (f", did you mean {close[0]}?" if close else "; /help lists them"))
+        return True
+
+    def _help(self) -> None:
+        rows = [[f"{name} {arguments}".strip(), meaning] for name, arguments, meaning in COMMANDS]
+        rows.append(["Alt-Enter", "a line break inside a message"])
+        rows.append(["Ctrl-C", "stops the answer; what was said so far stays in the conversation"])
+        for line in columns_table(rows):
+            self._say(line)
+
+    def _stats(self) -> None:
+        if self.last is None:
+            self._say("no answer yet")
+            return
+        for line in stats_lines(self.last):
+            self._say(line)
+        totals = self.totals
+        rate = f", {100 * totals.accepted / totals.drafted:.0f} % of drafts accepted" if totals.drafted else ""
+        used = self.last.usage.total
+        self._say(
+            f"session   {plural(totals.answers, 'answer')}, {plural(totals.tokens, 'token')}, {totals.seconds:.1f} s{rate}"
+        )
+        self._say(f"context   {used} of {self.llm.n_ctx} tokens ({100 * used / self.llm.n_ctx:.0f} %)")
+
+    def _set_system(self, text: str) -> None:
+        if text:
+            self.system = None if text == "-" else text
+        self._say("no system message" if self.system is None else f"system message: {self.system}")
+
+    def _set_drafters(self, text: str) -> None:
+        if text:
+            try:
+                wanted = parse_drafters(text)
+            except PyspecError as error:
+                self._say(str(error))
+                return
+            needy = [spec.name for spec in wanted if isinstance(spec, DrafterSpec) and spec.kind.needs_draft_model]
+            if needy and not self.has_draft:
+                self._say(f"{needy[0]} needs a draft model: start again with --draft MODEL")
+                return
+            self.options["drafters"] = text
+        self._say(f"drafters: {self._drafters()}")
+
+    def _drafters(self) -> str:
+        chosen = self.options.get("drafters")
+        return str(chosen) if chosen is not None else ", ".join(self.llm.describe()["drafters"]) or "none"
+
+    # ------------------------------------------------------------------------------------------------------------ output
+
+    def _write(self, text: str) -> None:
+        sys.stdout.write(text)
+        self._at_line_start = text.endswith("\n")
+
+    _at_line_start = True
+
+    def _end_line(self) -> None:
+        if not self._at_line_start:
+            self._write("\n")
+        sys.stdout.flush()
+
+    def _say(self, text: str) -> None:
+        """A line about the conversation; not part of it, so it stays out of a pipe."""
+        self._end_line()
+        print(dim(printable(text)), file=sys.stdout if sys.stdout.isatty() else sys.stderr, flush=True)

@@ -1,0 +1,118 @@
+"""One opened model as the verbs use it: load with progress, answer with streaming, stop on Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from pyspec.cli.common import Runtime, find_model, show_log
+
+if TYPE_CHECKING:
+    from pyspec.llm.results import Chunk, GenerationResult
+
+
+def open_llm(
+    runtime: Runtime,
+    model: str,
+    draft: str | None,
+    *,
+    offline: bool,
+    accept_licence: bool,
+    template: str | None,
+    **options: Any,
+) -> Any:
+    """Find both files and load them. options go to LLM as they are; None values are left out."""
+    show_log(runtime)
+    path = find_model(model, offline=offline, accept_licence=accept_licence)
+    chosen = {name: value for name, value in options.items() if value is not None}
+    if draft is not None:
+        chosen["draft"] = find_model(draft, offline=offline, accept_licence=accept_licence)
+    if template is not None:
+        chosen["template"] = Path(template) if Path(template).is_file() else template
+    with _loading_line(path.name) as progress:
+        return runtime.llm_factory(path, progress=progress, **chosen)
+
+
+def has_template(llm: Any, template: str | None) -> bool:
+    """Whether prompts can go through a chat template."""
+    return template is not None or llm.model.meta_str("tokenizer.chat_template") is not None
+
+
+def sampling_options(
+    temperature: float, top_k: int, top_p: float, min_p: float, seed: int | None, max_tokens: int
+) -> dict[str, Any]:
+    """Command line values as options of LLM.generate and LLM.chat."""
+    options: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
+    if seed is not None:
+        options["seed"] = seed
+    options["max_tokens"] = None if max_tokens < 0 else max_tokens
+    return options
+
+
+def consume(chunks: Iterable[Chunk], show: Callable[[str], object]) -> GenerationResult:
+    """Hand the text of every chunk to `show`; return the result that the last one carries."""
+    result = None
+    for chunk in chunks:
+        if chunk.text:
+            show(chunk.text)
+        if chunk.result is not None:
+            result = chunk.result
+    if result is None:
+        raise RuntimeError("the answer ended without a result")
+    return result
+
+
+@contextmanager
+def interrupt_cancels(cancel: Callable[[], object]) -> Iterator[Callable[[], None]]:
+    """Within the block, Ctrl-C calls `cancel` (the answer then ends by itself); a second one interrupts as usual.
+
+    The block gets a function to call now and then: it repeats a cancel that came too early, before there was a call to
+    cancel.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: None
+        return
+    pressed = False
+
+    def on_interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal pressed
+        if pressed:
+            raise KeyboardInterrupt
+        pressed = True
+        cancel()
+
+    def repeat() -> None:
+        if pressed:
+            cancel()
+
+    previous = signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield repeat
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+@contextmanager
+def _loading_line(name: str) -> Iterator[Callable[[float], None]]:
+    """A line on a terminal's stderr while a slow file loads; gone afterwards."""
+    begin = time.monotonic()
+    shown = False
+
+    def progress(fraction: float) -> None:
+        nonlocal shown
+        if sys.stderr.isatty() and time.monotonic() - begin > 0.4:
+            shown = True
+            print(f"\r\x1b[Kloading {name}: {100 * fraction:.0f} %", end="", file=sys.stderr, flush=True)
+
+    try:
+        yield progress
+    finally:
+        if shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
