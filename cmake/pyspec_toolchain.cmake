@@ -74,6 +74,12 @@ if(PYSPEC_CUDA)
         message(FATAL_ERROR "pyspec: PYSPEC_CUDA=ON found ${CMAKE_CUDA_COMPILER} but no CUDA headers and libraries beside it; "
             "set CUDAToolkit_ROOT to the toolkit's folder.")
     endif()
+    foreach(part cudart cublas)
+        if(NOT TARGET CUDA::${part})
+            message(FATAL_ERROR "pyspec: PYSPEC_CUDA=ON found the CUDA toolkit ${CUDAToolkit_VERSION} in ${CUDAToolkit_BIN_DIR} without "
+                "its library ${part}; install the complete toolkit, or set CUDAToolkit_ROOT to one that has it.")
+        endif()
+    endforeach()
 endif()
 
 # Flags of pyspec's own targets. Contraction into FMA is never left to the compiler: it would choose differently for

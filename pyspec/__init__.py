@@ -5,8 +5,8 @@
     with pyspec.LLM("model.gguf") as llm:
         print(llm.generate("The capital of France is", max_tokens=16).text)
 
-`LLM` is the whole thing. `Model`, `Context`, `Sampler` and `Drafter` are its parts, for people who build their own loop.
-Names are imported when they are first used, so `import pyspec` itself is cheap.
+`LLM` is the whole thing. `Model`, `Context`, `Sampler` and `Drafter` are its parts, for people who build their
+own loop. Names are imported when they are first used, so `import pyspec` itself is cheap.
 """
 
 from __future__ import annotations

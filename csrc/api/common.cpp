@@ -10,7 +10,7 @@ namespace pyspec::api {
 
 namespace {
 
-thread_local std::string  last_error;
+thread_local std::string last_error;
 thread_local const char * last_error_text = "";
 
 // ggml's own messages go to the log ring. ggml hands over pieces of lines; whole lines are what people read.
@@ -48,19 +48,32 @@ using namespace pyspec::api;
 
 const char * pyspec_status_name(pyspec_status status) {
     switch (status) {
-    case PYSPEC_OK: return "PYSPEC_OK";
-    case PYSPEC_FILE_FORMAT: return "PYSPEC_FILE_FORMAT";
-    case PYSPEC_UNSUPPORTED: return "PYSPEC_UNSUPPORTED";
-    case PYSPEC_OPTION: return "PYSPEC_OPTION";
-    case PYSPEC_PAIR_MISMATCH: return "PYSPEC_PAIR_MISMATCH";
-    case PYSPEC_CONTEXT_FULL: return "PYSPEC_CONTEXT_FULL";
-    case PYSPEC_CANCELLED: return "PYSPEC_CANCELLED";
-    case PYSPEC_OUT_OF_MEMORY: return "PYSPEC_OUT_OF_MEMORY";
-    case PYSPEC_DEVICE: return "PYSPEC_DEVICE";
-    case PYSPEC_BUSY: return "PYSPEC_BUSY";
-    case PYSPEC_CLOSED: return "PYSPEC_CLOSED";
-    case PYSPEC_FORK: return "PYSPEC_FORK";
-    case PYSPEC_INTERNAL: return "PYSPEC_INTERNAL";
+    case PYSPEC_OK:
+        return "PYSPEC_OK";
+    case PYSPEC_FILE_FORMAT:
+        return "PYSPEC_FILE_FORMAT";
+    case PYSPEC_UNSUPPORTED:
+        return "PYSPEC_UNSUPPORTED";
+    case PYSPEC_OPTION:
+        return "PYSPEC_OPTION";
+    case PYSPEC_PAIR_MISMATCH:
+        return "PYSPEC_PAIR_MISMATCH";
+    case PYSPEC_CONTEXT_FULL:
+        return "PYSPEC_CONTEXT_FULL";
+    case PYSPEC_CANCELLED:
+        return "PYSPEC_CANCELLED";
+    case PYSPEC_OUT_OF_MEMORY:
+        return "PYSPEC_OUT_OF_MEMORY";
+    case PYSPEC_DEVICE:
+        return "PYSPEC_DEVICE";
+    case PYSPEC_BUSY:
+        return "PYSPEC_BUSY";
+    case PYSPEC_CLOSED:
+        return "PYSPEC_CLOSED";
+    case PYSPEC_FORK:
+        return "PYSPEC_FORK";
+    case PYSPEC_INTERNAL:
+        return "PYSPEC_INTERNAL";
     }
     return "unknown status";
 }

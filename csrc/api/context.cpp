@@ -61,7 +61,7 @@ pyspec_status pyspec_context_memory(const pyspec_model * model, const pyspec_con
                                     pyspec_memory_report * report, size_t struct_size) {
     return guarded([&] {
         need(model, "model");
-        const MemoryReport   r = Context::estimate(model->model, from_c(params));
+        const MemoryReport r = Context::estimate(model->model, from_c(params));
         pyspec_memory_report out{};
         out.weight_bytes    = r.weight_bytes;
         out.cache_bytes     = r.cache_bytes;
@@ -84,12 +84,13 @@ pyspec_status pyspec_context_new(pyspec_model * model, const pyspec_context_para
 
 void pyspec_context_free(pyspec_context * ctx) {
     if (ctx != nullptr && ctx->pid != getpid()) {
-        (void) ctx->context.release(); // its threads belong to the parent: joining them here would wait for ever
+        (void)ctx->context.release(); // its threads belong to the parent: joining them here would wait for ever
     }
     delete ctx;
 }
 
-pyspec_status pyspec_context_get_params(const pyspec_context * ctx, pyspec_context_params * params, size_t struct_size) {
+pyspec_status pyspec_context_get_params(const pyspec_context * ctx, pyspec_context_params * params,
+                                        size_t struct_size) {
     return guarded([&] {
         check_process(ctx, "context");
         write_struct(params, to_c(ctx->context->options()), struct_size, "params");
@@ -132,8 +133,9 @@ pyspec_status pyspec_seq_rm(pyspec_context * ctx, int32_t seq_id, int32_t p0, in
         InUse use(ctx);
         check_seq_id(seq_id);
         if (!ctx->context->remove(p0, p1)) {
-            throw Error(PYSPEC_UNSUPPORTED, format("this memory cannot remove positions [%d, %d); it holds %d to %d", p0, p1,
-                                                   ctx->context->memory().pos_min(), ctx->context->memory().pos_max()));
+            throw Error(PYSPEC_UNSUPPORTED,
+                        format("this memory cannot remove positions [%d, %d); it holds %d to %d", p0, p1,
+                               ctx->context->memory().pos_min(), ctx->context->memory().pos_max()));
         }
     });
 }
@@ -194,8 +196,8 @@ pyspec_status pyspec_state_restore(pyspec_context * ctx, const void * buf, size_
 
 pyspec_status pyspec_context_get_stats(const pyspec_context * ctx, pyspec_context_stats * stats, size_t struct_size) {
     return guarded([&] {
-        InUse                use(ctx);
-        const ContextStats   s = ctx->context->stats();
+        InUse use(ctx);
+        const ContextStats s = ctx->context->stats();
         pyspec_context_stats out{};
         out.n_decode      = s.n_decode;
         out.n_tokens      = s.n_tokens;

@@ -19,13 +19,13 @@ struct pyspec_job {
 
 struct pyspec_model {
     std::shared_ptr<const pyspec::Model> model;
-    pid_t                                pid = getpid();
+    pid_t pid = getpid();
 };
 
 struct pyspec_context {
     std::unique_ptr<pyspec::Context> context;
-    pid_t                            pid = getpid();
-    mutable std::atomic_flag         in_use;
+    pid_t pid = getpid();
+    mutable std::atomic_flag in_use;
 };
 
 struct pyspec_sampler {
@@ -66,9 +66,10 @@ inline void need(const void * pointer, const char * name) {
 template <typename Handle> void check_process(const Handle * handle, const char * name) {
     need(handle, name);
     if (handle->pid != getpid()) {
-        throw Error(PYSPEC_FORK, std::string("this ") + name +
-                                     " was made before fork(); its threads do not exist in the child process. Open the model "
-                                     "again in the child, or start workers with the 'spawn' method");
+        throw Error(PYSPEC_FORK,
+                    std::string("this ") + name +
+                        " was made before fork(); its threads do not exist in the child process. Open the model "
+                        "again in the child, or start workers with the 'spawn' method");
     }
 }
 
@@ -92,8 +93,8 @@ private:
 template <typename T> T read_struct(const T * from, T defaults, const char * name) {
     need(from, name);
     if (from->struct_size < sizeof(size_t) || from->struct_size > 4096) {
-        throw Error(PYSPEC_OPTION, format("%s.struct_size is %zu: fill the struct with its _default function first", name,
-                                          from->struct_size));
+        throw Error(PYSPEC_OPTION, format("%s.struct_size is %zu: fill the struct with its _default function first",
+                                          name, from->struct_size));
     }
     std::memcpy(&defaults, from, std::min(from->struct_size, sizeof(T)));
     defaults.struct_size = sizeof(T);

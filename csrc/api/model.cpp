@@ -38,8 +38,9 @@ pyspec_status pyspec_model_load(const char * path, const pyspec_model_params * p
     return guarded([&] {
         need(path, "path");
         need(model, "model");
-        const pyspec_model_params p = params == nullptr ? default_params() : read_struct(params, default_params(), "params");
-        ModelOptions              options;
+        const pyspec_model_params p =
+            params == nullptr ? default_params() : read_struct(params, default_params(), "params");
+        ModelOptions options;
         options.device        = p.device == nullptr ? "cpu" : p.device;
         options.use_mmap      = p.use_mmap;
         options.metadata_only = p.metadata_only;
@@ -56,11 +57,11 @@ void pyspec_model_free(pyspec_model * model) {
 pyspec_status pyspec_model_get_info(const pyspec_model * model, pyspec_model_info * info, size_t struct_size) {
     return guarded([&] {
         need(model, "model");
-        const Model &     m = *model->model;
-        const Hparams &   h = m.hparams();
+        const Model & m   = *model->model;
+        const Hparams & h = m.hparams();
         pyspec_model_info out{};
         out.architecture   = h.arch.c_str();
-        size_t       n     = 0;
+        size_t n           = 0;
         const char * name  = pyspec_model_meta_str(model, "general.name", &n);
         out.name           = name == nullptr ? "" : name;
         out.n_vocab        = h.n_vocab;
@@ -89,7 +90,7 @@ const char * pyspec_model_meta_str(const pyspec_model * model, const char * key,
         return nullptr;
     }
     const auto & metadata = model->model->file().metadata();
-    const auto   it       = metadata.find(std::string_view(key));
+    const auto it         = metadata.find(std::string_view(key));
     if (it == metadata.end() || it->second.type != MetaType::string) {
         return nullptr;
     }
@@ -103,7 +104,7 @@ pyspec_status pyspec_model_get_vocab(const pyspec_model * model, pyspec_vocab * 
     return guarded([&] {
         need(model, "model");
         const Vocabulary & v = vocabulary_of(model);
-        pyspec_vocab       out{};
+        pyspec_vocab out{};
         out.n_tokens         = v.n_tokens;
         out.kind             = v.kind.c_str();
         out.pre              = v.pre.c_str();
@@ -138,7 +139,7 @@ pyspec_status pyspec_model_get_vocab(const pyspec_model * model, pyspec_vocab * 
 }
 
 int32_t pyspec_token_piece(const pyspec_model * model, pyspec_token token, bool special, char * buf, int32_t cap) {
-    int32_t             length = -1;
+    int32_t length             = -1;
     const pyspec_status status = guarded([&] {
         need(model, "model");
         const Vocabulary & v = vocabulary_of(model);

@@ -10,7 +10,7 @@ using namespace pyspec::api;
 namespace {
 
 pyspec_sampler_params default_params() {
-    const SamplerParams   d;
+    const SamplerParams d;
     pyspec_sampler_params params{};
     params.struct_size       = sizeof params;
     params.temperature       = d.temperature;
@@ -27,8 +27,9 @@ pyspec_sampler_params default_params() {
 }
 
 SamplerParams from_c(const pyspec_sampler_params * params) {
-    const pyspec_sampler_params p = params == nullptr ? default_params() : read_struct(params, default_params(), "params");
-    SamplerParams               out;
+    const pyspec_sampler_params p =
+        params == nullptr ? default_params() : read_struct(params, default_params(), "params");
+    SamplerParams out;
     out.temperature       = p.temperature;
     out.top_k             = p.top_k;
     out.top_p             = p.top_p;
@@ -149,7 +150,7 @@ pyspec_status pyspec_logprobs(const float * logits, int32_t n_vocab, pyspec_toke
             need(top_logprobs, "top_logprobs");
         }
         std::vector<TokenLogprob> top;
-        const float               value = logprobs(logits, n_vocab, token, n_top, top);
+        const float value = logprobs(logits, n_vocab, token, n_top, top);
         for (size_t i = 0; i < top.size(); ++i) {
             top_tokens[i]   = top[i].token;
             top_logprobs[i] = top[i].logprob;
@@ -182,7 +183,7 @@ pyspec_status pyspec_accept_match(pyspec_sampler * sampler, const pyspec_model *
         need(out, "out");
         need(n_out, "n_out");
         need(n_accepted, "n_accepted");
-        const auto    is_end  = [model](int32_t token) { return pyspec_token_is_eog(model, token); };
+        const auto is_end     = [model](int32_t token) { return pyspec_token_is_eog(model, token); };
         const Verdict verdict = accept_match(sampler->sampler, rows, draft, n_draft, n_max, is_end, out);
         *n_out                = verdict.n_out;
         *n_accepted           = verdict.n_accepted;

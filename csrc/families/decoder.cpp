@@ -1,5 +1,7 @@
 #include "families/decoder.h"
 
+#include <algorithm>
+
 namespace pyspec {
 
 std::string block_name(int32_t layer, const char * suffix) {
@@ -15,7 +17,7 @@ Linear load_linear(TensorLoader & t, const std::string & stem, int64_t in, int64
 }
 
 AttentionWeights load_attention(TensorLoader & t, const Hparams & h, int32_t layer) {
-    const size_t  i   = static_cast<size_t>(layer);
+    const size_t i    = static_cast<size_t>(layer);
     const int64_t n_q = int64_t{h.n_head[i]} * h.head_dim_k;
     const int64_t n_k = int64_t{h.n_head_kv[i]} * h.head_dim_k;
     const int64_t n_v = int64_t{h.n_head_kv[i]} * h.head_dim_v;
@@ -33,18 +35,18 @@ AttentionWeights load_attention(TensorLoader & t, const Hparams & h, int32_t lay
 }
 
 Qkv project_qkv(GraphBuilder & g, const Hparams & h, int32_t layer, const AttentionWeights & w, ggml_tensor * x) {
-    const size_t  i = static_cast<size_t>(layer);
+    const size_t i  = static_cast<size_t>(layer);
     const int64_t n = x->ne[1];
     if (w.qkv.weight == nullptr) {
         return {ggml_reshape_3d(g.ctx, linear(g, w.q, x), h.head_dim_k, h.n_head[i], n),
                 ggml_reshape_3d(g.ctx, linear(g, w.k, x), h.head_dim_k, h.n_head_kv[i], n),
                 ggml_reshape_3d(g.ctx, linear(g, w.v, x), h.head_dim_v, h.n_head_kv[i], n)};
     }
-    ggml_tensor * y    = linear(g, w.qkv, x);
-    size_t        from = 0;
-    const auto    part = [&](int32_t head_dim, int32_t n_head) {
-        const size_t  head_bytes = static_cast<size_t>(head_dim) * sizeof(float);
-        ggml_tensor * view       = ggml_view_3d(g.ctx, y, head_dim, n_head, n, head_bytes, y->nb[1], from);
+    ggml_tensor * y = linear(g, w.qkv, x);
+    size_t from     = 0;
+    const auto part = [&](int32_t head_dim, int32_t n_head) {
+        const size_t head_bytes = static_cast<size_t>(head_dim) * sizeof(float);
+        ggml_tensor * view      = ggml_view_3d(g.ctx, y, head_dim, n_head, n, head_bytes, y->nb[1], from);
         from += head_bytes * static_cast<size_t>(n_head);
         return view;
     };
@@ -57,7 +59,7 @@ Qkv project_qkv(GraphBuilder & g, const Hparams & h, int32_t layer, const Attent
 
 FfnWeights load_ffn(TensorLoader & t, const Hparams & h, int32_t layer) {
     const int64_t n_ff = h.n_ff[static_cast<size_t>(layer)];
-    FfnWeights    w;
+    FfnWeights w;
     w.gate = load_linear(t, block_name(layer, "ffn_gate"), h.n_embd, n_ff);
     w.up   = load_linear(t, block_name(layer, "ffn_up"), h.n_embd, n_ff);
     w.down = load_linear(t, block_name(layer, "ffn_down"), n_ff, h.n_embd);
@@ -66,7 +68,7 @@ FfnWeights load_ffn(TensorLoader & t, const Hparams & h, int32_t layer) {
 
 FfnWeights load_fused_ffn(TensorLoader & t, const Hparams & h, int32_t layer) {
     const int64_t n_ff = h.n_ff[static_cast<size_t>(layer)];
-    FfnWeights    w;
+    FfnWeights w;
     w.up   = load_linear(t, block_name(layer, "ffn_up"), h.n_embd, 2 * n_ff);
     w.down = load_linear(t, block_name(layer, "ffn_down"), n_ff, h.n_embd);
     return w;
@@ -105,14 +107,20 @@ void finish(GraphBuilder & g, const Hparams & h, const Ends & ends, ggml_tensor 
     if (x->ne[1] != g.shape.n_outputs) {
         x = g.output_rows(x);
     }
-    ggml_tensor * logits = linear(g, ends.output, x);
-    if (softcap != 0.0f) {
-        logits = ggml_scale(g.ctx, logits, 1.0f / softcap);
-        logits = ggml_tanh(g.ctx, logits);
-        logits = ggml_scale(g.ctx, logits, softcap);
+    for (int32_t row = 0; row < g.shape.n_outputs; row += g.max_logits_rows) {
+        const int32_t n      = std::min(g.max_logits_rows, g.shape.n_outputs - row);
+        ggml_tensor * part   = n == g.shape.n_outputs
+                                   ? x
+                                   : ggml_view_2d(g.ctx, x, x->ne[0], n, x->nb[1], static_cast<size_t>(row) * x->nb[1]);
+        ggml_tensor * logits = linear(g, ends.output, part);
+        if (softcap != 0.0f) {
+            logits = ggml_scale(g.ctx, logits, 1.0f / softcap);
+            logits = ggml_tanh(g.ctx, logits);
+            logits = ggml_scale(g.ctx, logits, softcap);
+        }
+        g.logits.push_back({row, logits});
+        ggml_build_forward_expand(g.graph, logits);
     }
-    g.logits = logits;
-    ggml_build_forward_expand(g.graph, logits);
 }
 
 } // namespace pyspec

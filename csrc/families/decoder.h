@@ -34,20 +34,20 @@ struct Qkv {
 };
 Qkv project_qkv(GraphBuilder & g, const Hparams & h, int32_t layer, const AttentionWeights & w, ggml_tensor * x);
 
-FfnWeights    load_ffn(TensorLoader & t, const Hparams & h, int32_t layer);
-FfnWeights    load_fused_ffn(TensorLoader & t, const Hparams & h, int32_t layer); // ffn_up holds gate and up
+FfnWeights load_ffn(TensorLoader & t, const Hparams & h, int32_t layer);
+FfnWeights load_fused_ffn(TensorLoader & t, const Hparams & h, int32_t layer); // ffn_up holds gate and up
 ExpertWeights load_experts(TensorLoader & t, const Hparams & h, int32_t layer, int64_t n_ff);
 
 // Token table, final norm and output matrix (the token table when the file has none).
 struct Ends {
     ggml_tensor * table       = nullptr;
     ggml_tensor * output_norm = nullptr;
-    Linear        output;
+    Linear output;
 };
 Ends load_ends(TensorLoader & t, const Hparams & h);
 
 // Final norm (with its taps) and logits of the output rows. x {n_embd, n}: all rows, or already narrowed ones.
-// Sets g.logits unless no rows are wanted.
+// Adds the parts of g.logits unless no rows are wanted.
 void finish(GraphBuilder & g, const Hparams & h, const Ends & ends, ggml_tensor * x, float softcap = 0.0f);
 
 } // namespace pyspec

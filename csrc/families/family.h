@@ -20,13 +20,14 @@ public:
 
     const Hparams & hparams() const { return h_; }
 
-    // Builds the graph of one micro-batch: reads g.tokens()/positions()/mask(), writes the cache, sets g.logits (unless no
-    // rows are wanted) and taps. Called by several contexts at once; must not change the family.
+    // Builds the graph of one micro-batch: reads g.tokens()/positions()/mask(), writes the cache, adds g.logits (unless
+    // no rows are wanted) and taps. Called by several contexts at once; must not change the family.
     virtual void build(GraphBuilder & g) const = 0;
 
-    // Number that distinguishes caches which must not be mixed although their shapes agree (long-context rope variants).
+    // Number that distinguishes caches which must not be mixed although their shapes agree (long-context rope
+    // variants).
     virtual int32_t cache_variant(int32_t n_ctx) const {
-        (void) n_ctx;
+        (void)n_ctx;
         return 0;
     }
 
@@ -37,7 +38,7 @@ protected:
 using FamilyFactory = std::unique_ptr<Family> (*)(const ModelFile & file, TensorLoader & tensors);
 
 struct FamilyEntry {
-    const char *  architecture;
+    const char * architecture;
     FamilyFactory make;
 };
 

@@ -1,6 +1,6 @@
-// phi3: Phi-3, 3.5 and 4. Q, K and V in one product, gate and up in one product, partly rotated heads, long and short rope
-// factors chosen by the configured context. The files' sliding window is ignored on purpose: the models attend fully.
-// Multiplying q before the product or the scores inside the softmax is the same to rounding; the latter is used.
+// phi3: Phi-3, 3.5 and 4. Q, K and V in one product, gate and up in one product, partly rotated heads, long and short
+// rope factors chosen by the configured context. The files' sliding window is ignored on purpose: the models attend
+// fully. Multiplying q before the product or the scores inside the softmax is the same to rounding; the latter is used.
 #include "families/standard_decoder.h"
 
 namespace pyspec {

@@ -10,7 +10,8 @@ std::unique_ptr<Family> make_qwen3moe(const ModelFile & file, TensorLoader & ten
     traits.qk_norm = true;
     traits.ffn     = FfnKind::experts;
 
-    const auto widths  = file.find_u32_per_layer(h.key("expert_feed_forward_length"), static_cast<uint32_t>(h.n_layer_all));
+    const auto widths =
+        file.find_u32_per_layer(h.key("expert_feed_forward_length"), static_cast<uint32_t>(h.n_layer_all));
     traits.n_ff_expert = widths.has_value() ? widths->front() : 0;
     if (traits.n_ff_expert == 0) {
         traits.n_ff_expert = h.n_ff[0] / h.n_expert_used;

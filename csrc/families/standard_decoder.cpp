@@ -25,9 +25,15 @@ StandardDecoder::StandardDecoder(Hparams h, const StandardTraits & traits, Tenso
         }
         layer.ffn_norm = t.vector(block_name(il, "ffn_norm.weight"), h_.n_embd);
         switch (traits_.ffn) {
-        case FfnKind::gated: layer.ffn = load_ffn(t, h_, il); break;
-        case FfnKind::fused: layer.ffn = load_fused_ffn(t, h_, il); break;
-        case FfnKind::experts: layer.experts = load_experts(t, h_, il, traits_.n_ff_expert); break;
+        case FfnKind::gated:
+            layer.ffn = load_ffn(t, h_, il);
+            break;
+        case FfnKind::fused:
+            layer.ffn = load_fused_ffn(t, h_, il);
+            break;
+        case FfnKind::experts:
+            layer.experts = load_experts(t, h_, il, traits_.n_ff_expert);
+            break;
         }
         layers_.push_back(layer);
     }
@@ -50,7 +56,7 @@ void StandardDecoder::build(GraphBuilder & g) const {
         const Layer & layer = layers_[static_cast<size_t>(il)];
         g.tap(il, x);
         ggml_tensor * u = rms_norm(g, x, layer.attn_norm, h_.eps);
-        Qkv           p = project_qkv(g, h_, il, layer.attention, u);
+        Qkv p           = project_qkv(g, h_, il, layer.attention, u);
         if (traits_.qk_norm) {
             p.q = rms_norm(g, p.q, layer.q_norm, h_.eps);
             p.k = rms_norm(g, p.k, layer.k_norm, h_.eps);
@@ -59,8 +65,8 @@ void StandardDecoder::build(GraphBuilder & g) const {
         if (g.done_after_cache_writes(il, h_.n_layer)) {
             return;
         }
-        ggml_tensor * a = attention(g, il, rope(g, p.q, rp), h_.head_dim_k, h_.head_dim_v,
-                                    h_.n_head_kv[static_cast<size_t>(il)], ap);
+        ggml_tensor * a =
+            attention(g, il, rope(g, p.q, rp), h_.head_dim_k, h_.head_dim_v, h_.n_head_kv[static_cast<size_t>(il)], ap);
         if (g.narrow_after_attention(il, h_.n_layer)) {
             a = g.output_rows(a);
             x = g.output_rows(x);

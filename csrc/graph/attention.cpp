@@ -38,11 +38,12 @@ ggml_tensor * attention(GraphBuilder & g, int32_t layer, ggml_tensor * q, int32_
     q               = ggml_permute(g.ctx, q, 0, 2, 1, 3); // {head_dim, n, n_head}
 
     if (!g.cache.v_transposed()) {
-        // Quantised V runs along rows; ggml's flash attention reads it in place. The context switches the backend to the
-        // reference form of the op, the only one whose result does not depend on the number of queries.
+        // Quantised V runs along rows; ggml's flash attention reads it in place. The context switches the backend to
+        // the reference form of the op, the only one whose result does not depend on the number of queries.
         ggml_tensor * v = ggml_view_3d(g.ctx, cache_v, head_dim_v, n_kv, n_head_kv, cache_v->nb[1],
                                        ggml_row_size(cache_v->type, head_dim_v), 0);
-        ggml_tensor * y = ggml_flash_attn_ext(g.ctx, q, k, v, g.mask(params.window), params.scale, 0.0f, params.softcap);
+        ggml_tensor * y =
+            ggml_flash_attn_ext(g.ctx, q, k, v, g.mask(params.window), params.scale, 0.0f, params.softcap);
         ggml_flash_attn_ext_set_prec(y, GGML_PREC_F32);
         return ggml_reshape_2d(g.ctx, y, head_dim_v * n_head, n);
     }

@@ -11,7 +11,7 @@ ggml_tensor * experts(GraphBuilder & g, const ExpertWeights & w, ggml_tensor * x
     const int64_t n      = x->ne[1];
 
     ggml_tensor * scores        = ggml_mul_mat(g.ctx, w.router, x);
-    ggml_tensor * probabilities = ggml_soft_max(g.ctx, scores); // {n_expert, n}
+    ggml_tensor * probabilities = ggml_soft_max(g.ctx, scores);          // {n_expert, n}
     ggml_tensor * ids           = top_k(g.ctx, probabilities, w.n_used); // I32 {n_used, n}
 
     ggml_tensor * weights =

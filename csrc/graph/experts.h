@@ -10,9 +10,9 @@ struct ExpertWeights {
     ggml_tensor * gate   = nullptr; // {n_embd, n_ff, n_expert}
     ggml_tensor * up     = nullptr;
     ggml_tensor * down   = nullptr; // {n_ff, n_embd, n_expert}
-    int32_t       n_expert = 0;
-    int32_t       n_used   = 0;
-    bool          renormalise = true; // weights of the chosen experts sum to 1
+    int32_t n_expert     = 0;
+    int32_t n_used       = 0;
+    bool renormalise     = true; // weights of the chosen experts sum to 1
 };
 
 // x {n_embd, n} -> {n_embd, n}: probabilities = softmax(router x); the n_used best experts (lowest id on ties) compute

@@ -20,7 +20,8 @@ inline ggml_tensor * gated_ffn(GraphBuilder & g, const FfnWeights & w, ggml_tens
         act = activation == GateActivation::silu ? ggml_swiglu(g.ctx, up) : ggml_geglu(g.ctx, up);
     } else {
         ggml_tensor * gate = linear(g, w.gate, x);
-        act = activation == GateActivation::silu ? ggml_swiglu_split(g.ctx, gate, up) : ggml_geglu_split(g.ctx, gate, up);
+        act =
+            activation == GateActivation::silu ? ggml_swiglu_split(g.ctx, gate, up) : ggml_geglu_split(g.ctx, gate, up);
     }
     return linear(g, w.down, act);
 }

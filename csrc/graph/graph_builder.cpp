@@ -5,8 +5,9 @@
 namespace pyspec {
 
 GraphBuilder::GraphBuilder(ggml_context * ctx_, ggml_cgraph * graph_, const GraphShape & shape_, const KvCache & cache_,
-                           int32_t n_ctx_)
-    : ctx(ctx_), graph(graph_), shape(shape_), cache(cache_), n_ctx(n_ctx_), tap_tensors(shape_.taps.size(), nullptr) {}
+                           int32_t n_ctx_, int32_t max_logits_rows_)
+    : ctx(ctx_), graph(graph_), shape(shape_), cache(cache_), n_ctx(n_ctx_), max_logits_rows(max_logits_rows_),
+      tap_tensors(shape_.taps.size(), nullptr) {}
 
 ggml_tensor * GraphBuilder::tokens() {
     if (tokens_ == nullptr) {
@@ -30,8 +31,8 @@ ggml_tensor * GraphBuilder::mask(int32_t window) {
             return known.tensor;
         }
     }
-    const ggml_type type   = cache.v_transposed() ? GGML_TYPE_F32 : GGML_TYPE_F16;
-    ggml_tensor *   tensor = ggml_new_tensor_2d(ctx, type, shape.n_kv, shape.n_tokens);
+    const ggml_type type = cache.v_transposed() ? GGML_TYPE_F32 : GGML_TYPE_F16;
+    ggml_tensor * tensor = ggml_new_tensor_2d(ctx, type, shape.n_kv, shape.n_tokens);
     ggml_set_input(tensor);
     masks.push_back({window, tensor});
     return tensor;

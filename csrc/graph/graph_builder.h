@@ -1,7 +1,9 @@
-// One compute graph under construction: its shape, input tensors, outputs and the cache writes that move with the sequence.
+// One compute graph under construction: its shape, input tensors, outputs and the cache writes that move with the
+// sequence.
 //
-// A graph depends on its GraphShape only. Everything that changes between decodes of the same shape (token ids, positions,
-// mask, which cells are written, where logits go) is an input or is patched by the context, so graphs are kept and reused.
+// A graph depends on its GraphShape only. Everything that changes between decodes of the same shape (token ids,
+// positions, mask, which cells are written, where logits go) is an input or is patched by the context, so graphs are
+// kept and reused.
 #pragma once
 
 #include "memory/kv_cache.h"
@@ -17,9 +19,9 @@ namespace pyspec {
 constexpr int32_t tap_final = -1;
 
 struct GraphShape {
-    int32_t              n_tokens;
-    int32_t              n_kv;      // cells that attention looks at, multiple of 256
-    int32_t              n_outputs; // rows that get logits
+    int32_t n_tokens;
+    int32_t n_kv;      // cells that attention looks at, multiple of 256
+    int32_t n_outputs; // rows that get logits
     std::vector<int32_t> taps;
 
     bool operator==(const GraphShape & other) const {
@@ -29,28 +31,37 @@ struct GraphShape {
 
 class GraphBuilder {
 public:
-    // A cache write: `view` is the range of the cache tensor that receives the new cells, `copy` the node that writes it.
-    // The context moves both to the current end of the cache before each run.
+    // A cache write: `view` is the range of the cache tensor that receives the new cells, `copy` the node that writes
+    // it. The context moves both to the current end of the cache before each run.
     struct CacheWrite {
         ggml_tensor * view;
         ggml_tensor * copy;
-        size_t        cell_bytes; // distance between two cells
+        size_t cell_bytes; // distance between two cells
     };
 
     // A mask of one window size (0 = causal only); filled by the context.
     struct Mask {
-        int32_t       window;
+        int32_t window;
         ggml_tensor * tensor; // {n_kv, n_tokens}, f32, or f16 when the cache needs flash attention
     };
 
-    GraphBuilder(ggml_context * ctx, ggml_cgraph * graph, const GraphShape & shape, const KvCache & cache,
-                 int32_t n_ctx);
+    // Logits of the output rows first_row, first_row + 1, ...: {n_vocab, rows}.
+    struct LogitsPart {
+        int32_t first_row;
+        ggml_tensor * tensor;
+    };
 
-    ggml_context *     ctx;
-    ggml_cgraph *      graph;
+    // max_logits_rows: most output rows of one product with the output matrix (it is large; see
+    // Context::output_rows_per_node).
+    GraphBuilder(ggml_context * ctx, ggml_cgraph * graph, const GraphShape & shape, const KvCache & cache,
+                 int32_t n_ctx, int32_t max_logits_rows);
+
+    ggml_context * ctx;
+    ggml_cgraph * graph;
     const GraphShape & shape;
-    const KvCache &    cache;
-    const int32_t      n_ctx; // configured context; long-context rope factors are chosen by it
+    const KvCache & cache;
+    const int32_t n_ctx; // configured context; long-context rope factors are chosen by it
+    const int32_t max_logits_rows;
 
     ggml_tensor * tokens();    // I32 {n_tokens}
     ggml_tensor * positions(); // I32 {n_tokens}
@@ -68,13 +79,13 @@ public:
     void tap(int32_t layer, ggml_tensor * x);
     bool wants_tap(int32_t layer) const;
 
-    ggml_tensor *              tokens_    = nullptr;
-    ggml_tensor *              positions_ = nullptr;
-    ggml_tensor *              rows_      = nullptr; // I32 {n_outputs}
-    std::vector<Mask>          masks;
-    std::vector<CacheWrite>    cache_writes;
+    ggml_tensor * tokens_    = nullptr;
+    ggml_tensor * positions_ = nullptr;
+    ggml_tensor * rows_      = nullptr; // I32 {n_outputs}
+    std::vector<Mask> masks;
+    std::vector<CacheWrite> cache_writes;
     std::vector<ggml_tensor *> tap_tensors; // in the order of shape.taps
-    ggml_tensor *              logits = nullptr; // {n_vocab, n_outputs}
+    std::vector<LogitsPart> logits;
 };
 
 } // namespace pyspec

@@ -21,14 +21,15 @@
  * Conventions
  * - Status: functions that can fail return pyspec_status; the result may not be ignored. On failure the message for a
  *   person is pyspec_last_error() of the same thread, output arguments are untouched unless said otherwise, and the
- *   object stays usable unless its documentation says otherwise. No function unwinds, aborts or installs a signal handler.
- * - Ownership: *_new / *_load / *_clone give an object to the caller, who frees it with the matching *_free (NULL is fine).
- *   Pointers returned by getters are borrowed; each says how long they live.
+ *   object stays usable unless its documentation says otherwise. No function unwinds, aborts or installs a signal
+ * handler.
+ * - Ownership: *_new / *_load / *_clone give an object to the caller, who frees it with the matching *_free (NULL is
+ * fine). Pointers returned by getters are borrowed; each says how long they live.
  * - Threads: a model may be used by any number of threads. A context or sampler is for one thread at a time; a second
  *   thread inside the same context gets PYSPEC_BUSY. pyspec_job functions may be called from any thread at any time.
  *   Objects do not survive fork(): in the child every call on them returns PYSPEC_FORK and *_free only forgets them.
- * - Structs: every options struct starts with struct_size, filled by its *_default function. A library that is newer than
- *   the caller reads only the fields the caller knows. Info structs work the same way in the other direction.
+ * - Structs: every options struct starts with struct_size, filled by its *_default function. A library that is newer
+ * than the caller reads only the fields the caller knows. Info structs work the same way in the other direction.
  * - Units: times are microseconds (int64_t, monotonic clock), sizes are bytes. Shapes are written in ggml order
  *   (first number contiguous).
  */
@@ -40,21 +41,22 @@
 #include <stdint.h>
 
 #if defined(_WIN32)
-#    define PYSPEC_API __declspec(dllexport)
-#    define PYSPEC_MUST_USE
+#define PYSPEC_API __declspec(dllexport)
+#define PYSPEC_MUST_USE
 #elif defined(__GNUC__) || defined(__clang__)
-#    define PYSPEC_API __attribute__((visibility("default")))
-#    define PYSPEC_MUST_USE __attribute__((warn_unused_result))
+#define PYSPEC_API __attribute__((visibility("default")))
+#define PYSPEC_MUST_USE __attribute__((warn_unused_result))
 #else
-#    define PYSPEC_API
-#    define PYSPEC_MUST_USE
+#define PYSPEC_API
+#define PYSPEC_MUST_USE
 #endif
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* ------------------------------------------------------------------------------------------------ status and messages */
+/* ------------------------------------------------------------------------------------------------ status and messages
+ */
 
 typedef enum pyspec_status {
     PYSPEC_OK            = 0,
@@ -91,63 +93,66 @@ typedef enum pyspec_log_level {
     PYSPEC_LOG_ERROR = 4,
 } pyspec_log_level;
 
-/* Take the oldest line from the process-wide log ring (the last 1024 lines; older ones are dropped and counted in a line).
- * Writes at most cap-1 bytes and a NUL. Returns the length of the line (may exceed cap-1: then it was cut), or -1 if the
- * ring is empty. The library never writes to stdout or stderr. Any thread. */
+/* Take the oldest line from the process-wide log ring (the last 1024 lines; older ones are dropped and counted in a
+ * line). Writes at most cap-1 bytes and a NUL. Returns the length of the line (may exceed cap-1: then it was cut), or
+ * -1 if the ring is empty. The library never writes to stdout or stderr. Any thread. */
 PYSPEC_API int64_t pyspec_log_poll(pyspec_log_level * level, char * text, size_t cap);
 
-/* ------------------------------------------------------------------------------------------------- long work: the job */
+/* ------------------------------------------------------------------------------------------------- long work: the job
+ */
 
-/* A job is handed to a long call; other threads may cancel it or read its progress while the call runs. Make one per call
- * (it is cheap), so that a cancelled job cannot end a later call. */
+/* A job is handed to a long call; other threads may cancel it or read its progress while the call runs. Make one per
+ * call (it is cheap), so that a cancelled job cannot end a later call. */
 typedef struct pyspec_job pyspec_job;
 
 PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_job_new(pyspec_job ** job);
-PYSPEC_API void   pyspec_job_free(pyspec_job * job);
+PYSPEC_API void pyspec_job_free(pyspec_job * job);
 /* Ask the call that holds this job to stop; it returns PYSPEC_CANCELLED within 0.25 s. */
-PYSPEC_API void   pyspec_job_cancel(pyspec_job * job);
-PYSPEC_API bool   pyspec_job_cancelled(const pyspec_job * job);
+PYSPEC_API void pyspec_job_cancel(pyspec_job * job);
+PYSPEC_API bool pyspec_job_cancelled(const pyspec_job * job);
 /* Fraction done, 0..1. */
 PYSPEC_API double pyspec_job_progress(const pyspec_job * job);
 
-/* -------------------------------------------------------------------------------------------------------------- model */
+/* -------------------------------------------------------------------------------------------------------------- model
+ */
 
 typedef int32_t pyspec_token;
 typedef struct pyspec_model pyspec_model;
 
 typedef struct pyspec_model_params {
-    size_t       struct_size;
-    const char * device;        /* NULL or "cpu"; anything else is PYSPEC_UNSUPPORTED in a CPU build, with the reason */
-    bool         use_mmap;      /* map the weights (default true) or read them into memory */
-    bool         metadata_only; /* read keys, tensor table and vocabulary only; contexts cannot be made */
+    size_t struct_size;
+    const char * device; /* NULL or "cpu"; anything else is PYSPEC_UNSUPPORTED in a CPU build, with the reason */
+    bool use_mmap;       /* map the weights (default true) or read them into memory */
+    bool metadata_only;  /* read keys, tensor table and vocabulary only; contexts cannot be made */
 } pyspec_model_params;
 
 PYSPEC_API void pyspec_model_params_default(pyspec_model_params * params, size_t struct_size);
 
 /* Open a GGUF file (for a split model: its first part). Everything in the file is checked before it is used.
- * job may be NULL. Errors: FILE_FORMAT, UNSUPPORTED (architecture, tensor type, device), OPTION, OUT_OF_MEMORY, CANCELLED. */
+ * job may be NULL. Errors: FILE_FORMAT, UNSUPPORTED (architecture, tensor type, device), OPTION, OUT_OF_MEMORY,
+ * CANCELLED. */
 PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_model_load(const char * path, const pyspec_model_params * params,
                                                            pyspec_job * job, pyspec_model ** model);
 /* Contexts hold a reference: the weights go when the model and its last context are freed. */
 PYSPEC_API void pyspec_model_free(pyspec_model * model);
 
 typedef struct pyspec_model_info {
-    size_t       struct_size;
+    size_t struct_size;
     const char * architecture; /* lives as long as the model, like every pointer here */
     const char * name;         /* general.name or "" */
-    int32_t      n_vocab;
-    int32_t      n_embd;
-    int32_t      n_layer;
-    int32_t      n_head;
-    int32_t      n_head_kv;    /* of layer 0 */
-    int32_t      n_ff;         /* of layer 0 */
-    int32_t      n_ctx_train;
-    int32_t      n_expert;
-    int32_t      n_expert_used;
-    int32_t      sliding_window; /* 0 = none */
-    int64_t      n_params;       /* elements of all tensors */
-    uint64_t     file_bytes;     /* all parts */
-    uint64_t     weight_bytes;   /* tensor data of all parts */
+    int32_t n_vocab;
+    int32_t n_embd;
+    int32_t n_layer;
+    int32_t n_head;
+    int32_t n_head_kv; /* of layer 0 */
+    int32_t n_ff;      /* of layer 0 */
+    int32_t n_ctx_train;
+    int32_t n_expert;
+    int32_t n_expert_used;
+    int32_t sliding_window; /* 0 = none */
+    int64_t n_params;       /* elements of all tensors */
+    uint64_t file_bytes;    /* all parts */
+    uint64_t weight_bytes;  /* tensor data of all parts */
 } pyspec_model_info;
 
 PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_model_get_info(const pyspec_model * model, pyspec_model_info * info,
@@ -155,8 +160,9 @@ PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_model_get_info(const pyspec_mode
 
 /* The metadata and the tensor table as one JSON object:
  *   {"metadata": {key: value, ...}, "tensors": [{"name", "type", "shape": [ggml order], "bytes", "part"}, ...]}
- * Arrays of more than 64 elements appear as {"array": type, "length": n}. Strings are the file's bytes with JSON escapes
- * for quotes, backslash and control characters; they are not checked to be UTF-8. Lives as long as the model. */
+ * Arrays of more than 64 elements appear as {"array": type, "length": n}. Strings are the file's bytes with JSON
+ * escapes for quotes, backslash and control characters; they are not checked to be UTF-8. Lives as long as the model.
+ */
 PYSPEC_API const char * pyspec_model_json(const pyspec_model * model);
 
 /* String value of a metadata key with its true length, or NULL if the key is absent or not a string. Lives as long as
@@ -177,44 +183,46 @@ typedef enum pyspec_token_type {
  * (byte alphabet for BPE, U+2581 for SPM), not NUL-terminated. Types already have the end-of-generation corrections
  * (tokens found by text become control and so on). Special ids are -1 when there is none. */
 typedef struct pyspec_vocab {
-    size_t           struct_size;
-    int32_t          n_tokens;
-    const char *     kind;          /* tokenizer.ggml.model: "llama", "gpt2", ... */
-    const char *     pre;           /* tokenizer.ggml.pre, "" when the key is missing */
-    const char *     text;
-    const uint64_t * text_offset;   /* n_tokens + 1 */
-    const float *    scores;        /* n_tokens; 0 when the file has none */
-    const int32_t *  types;         /* n_tokens, pyspec_token_type */
-    int32_t          n_merges;
-    const char *     merges;        /* "left right" each, packed like text */
+    size_t struct_size;
+    int32_t n_tokens;
+    const char * kind; /* tokenizer.ggml.model: "llama", "gpt2", ... */
+    const char * pre;  /* tokenizer.ggml.pre, "" when the key is missing */
+    const char * text;
+    const uint64_t * text_offset; /* n_tokens + 1 */
+    const float * scores;         /* n_tokens; 0 when the file has none */
+    const int32_t * types;        /* n_tokens, pyspec_token_type */
+    int32_t n_merges;
+    const char * merges;            /* "left right" each, packed like text */
     const uint64_t * merges_offset; /* n_merges + 1 */
-    int32_t          bos, eos, eot, eom, unk, sep, pad, mask;
-    int32_t          fim_pre, fim_suf, fim_mid, fim_pad, fim_rep, fim_sep;
-    bool             add_bos, add_eos, add_space_prefix; /* kind's default or the file's key */
-    int32_t          n_eog;
-    const int32_t *  eog;           /* every token that ends a generation, ascending */
+    int32_t bos, eos, eot, eom, unk, sep, pad, mask;
+    int32_t fim_pre, fim_suf, fim_mid, fim_pad, fim_rep, fim_sep;
+    bool add_bos, add_eos, add_space_prefix; /* kind's default or the file's key */
+    int32_t n_eog;
+    const int32_t * eog; /* every token that ends a generation, ascending */
 } pyspec_vocab;
 
 /* Pointers live as long as the model. UNSUPPORTED when the file has no vocabulary. */
 PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_model_get_vocab(const pyspec_model * model, pyspec_vocab * vocab,
                                                                 size_t struct_size);
 
-/* Bytes of one token as text: byte tokens give their byte, U+2581 becomes a space (SPM), the BPE byte alphabet is undone.
- * Control and unknown tokens give nothing unless special is true. Copies at most cap bytes (no NUL); returns the full
- * length, or -1 for an id outside the vocabulary. A character may be spread over several tokens. */
-PYSPEC_API int32_t pyspec_token_piece(const pyspec_model * model, pyspec_token token, bool special, char * buf, int32_t cap);
+/* Bytes of one token as text: byte tokens give their byte, U+2581 becomes a space (SPM), the BPE byte alphabet is
+ * undone. Control and unknown tokens give nothing unless special is true. Copies at most cap bytes (no NUL); returns
+ * the full length, or -1 for an id outside the vocabulary. A character may be spread over several tokens. */
+PYSPEC_API int32_t pyspec_token_piece(const pyspec_model * model, pyspec_token token, bool special, char * buf,
+                                      int32_t cap);
 /* True when the token ends a generation; false for an id outside the vocabulary. */
-PYSPEC_API bool    pyspec_token_is_eog(const pyspec_model * model, pyspec_token token);
+PYSPEC_API bool pyspec_token_is_eog(const pyspec_model * model, pyspec_token token);
 
-/* ------------------------------------------------------------------------------------------------------------ context */
+/* ------------------------------------------------------------------------------------------------------------ context
+ */
 
 typedef struct pyspec_context pyspec_context;
 
 typedef enum pyspec_type { /* ggml's numbers */
-    PYSPEC_TYPE_F32  = 0,
-    PYSPEC_TYPE_F16  = 1,
-    PYSPEC_TYPE_Q8_0 = 8,
-    PYSPEC_TYPE_BF16 = 30,
+                           PYSPEC_TYPE_F32  = 0,
+                           PYSPEC_TYPE_F16  = 1,
+                           PYSPEC_TYPE_Q8_0 = 8,
+                           PYSPEC_TYPE_BF16 = 30,
 } pyspec_type;
 
 typedef enum pyspec_memory_kind {
@@ -224,14 +232,14 @@ typedef enum pyspec_memory_kind {
 } pyspec_memory_kind;
 
 typedef struct pyspec_context_params {
-    size_t      struct_size;
-    int32_t     n_ctx;     /* cells; 0 = the model's training context. Rounded up to a multiple of 256 internally, but no
-                            * more than n_ctx tokens are accepted */
-    int32_t     n_batch;   /* largest number of tokens of one decode call; default 2048 */
-    int32_t     n_ubatch;  /* largest number of tokens computed together; default 512. Never changes results */
-    int32_t     n_outputs; /* largest number of output rows of one decode call; default 64 */
-    int32_t     n_threads; /* 0 = physical cores, as far as the process may use them */
-    pyspec_type type_k;    /* F16 (default), F32, BF16 or Q8_0 */
+    size_t struct_size;
+    int32_t n_ctx;      /* cells; 0 = the model's training context. Rounded up to a multiple of 256 internally, but no
+                         * more than n_ctx tokens are accepted */
+    int32_t n_batch;    /* largest number of tokens of one decode call; default 2048 */
+    int32_t n_ubatch;   /* largest number of tokens computed together; default 512. Never changes results */
+    int32_t n_outputs;  /* largest number of output rows of one decode call; default 64 */
+    int32_t n_threads;  /* 0 = physical cores, as far as the process may use them */
+    pyspec_type type_k; /* F16 (default), F32, BF16 or Q8_0 */
     pyspec_type type_v;
     pyspec_memory_kind memory_kind;
 } pyspec_context_params;
@@ -239,16 +247,17 @@ typedef struct pyspec_context_params {
 PYSPEC_API void pyspec_context_params_default(pyspec_context_params * params, size_t struct_size);
 
 typedef struct pyspec_memory_report {
-    size_t   struct_size;
-    uint64_t weight_bytes;  /* tensor data, mapped or read */
-    uint64_t cache_bytes;   /* K and V of n_ctx cells */
-    uint64_t compute_bytes; /* graph buffers for the largest micro-batch */
-    uint64_t output_bytes;  /* logits and tap rows kept for the caller */
+    size_t struct_size;
+    uint64_t weight_bytes;    /* tensor data, mapped or read */
+    uint64_t cache_bytes;     /* K and V of n_ctx cells */
+    uint64_t compute_bytes;   /* graph buffers for the largest micro-batch */
+    uint64_t output_bytes;    /* logits and tap rows kept for the caller */
     uint64_t available_bytes; /* free physical memory of the machine now, limits of the process group included */
 } pyspec_memory_report;
 
 /* Memory that pyspec_context_new would need, computed without allocating it. Works on a metadata_only model too. */
-PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_context_memory(const pyspec_model * model, const pyspec_context_params * params,
+PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_context_memory(const pyspec_model * model,
+                                                               const pyspec_context_params * params,
                                                                pyspec_memory_report * report, size_t struct_size);
 
 /* Errors: OPTION, OUT_OF_MEMORY (with the report's numbers), UNSUPPORTED (metadata_only model, cache type). */
@@ -257,42 +266,46 @@ PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_context_new(pyspec_model * model
 PYSPEC_API void pyspec_context_free(pyspec_context * ctx);
 
 /* Values as they are in force (n_ctx resolved, n_threads resolved). */
-PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_context_get_params(const pyspec_context * ctx, pyspec_context_params * params,
-                                                                   size_t struct_size);
+PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_context_get_params(const pyspec_context * ctx,
+                                                                   pyspec_context_params * params, size_t struct_size);
 
-/* Choose hidden-state rows to export: layers[i] in 0..n_layer is the residual stream entering that layer (n_layer: after
- * the last one), PYSPEC_TAP_FINAL is the stream after the output norm. n = 0 turns taps off. Applies from the next decode. */
+/* Choose hidden-state rows to export: layers[i] in 0..n_layer is the residual stream entering that layer (n_layer:
+ * after the last one), PYSPEC_TAP_FINAL is the stream after the output norm. n = 0 turns taps off. Applies from the
+ * next decode. */
 #define PYSPEC_TAP_FINAL (-1)
-PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_context_set_taps(pyspec_context * ctx, const int32_t * layers, int32_t n);
+PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_context_set_taps(pyspec_context * ctx, const int32_t * layers,
+                                                                 int32_t n);
 
 typedef struct pyspec_batch {
-    const pyspec_token * tokens;    /* n_tokens ids */
-    int32_t              n_tokens;
-    const int32_t *      positions; /* n_tokens, or NULL: continue after the last position. Must be strictly increasing and
-                                     * greater than every position in the memory */
-    const int8_t *       outputs;   /* n_tokens flags, or NULL: only the last token gives logits */
+    const pyspec_token * tokens; /* n_tokens ids */
+    int32_t n_tokens;
+    const int32_t * positions; /* n_tokens, or NULL: continue after the last position. Must be strictly increasing and
+                                * greater than every position in the memory */
+    const int8_t * outputs;    /* n_tokens flags, or NULL: only the last token gives logits */
 } pyspec_batch;
 
 /* Append the tokens to the memory and compute. Split into micro-batches as needed, which never changes results.
- * On any error nothing has been added: cells of finished micro-batches are removed again. Then the old output rows are gone.
- * Errors: OPTION (token id, positions, sizes), CONTEXT_FULL, CANCELLED, DEVICE, BUSY, FORK. */
-PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_decode(pyspec_context * ctx, const pyspec_batch * batch, pyspec_job * job);
+ * On any error nothing has been added: cells of finished micro-batches are removed again. Then the old output rows are
+ * gone. Errors: OPTION (token id, positions, sizes), CONTEXT_FULL, CANCELLED, DEVICE, BUSY, FORK. */
+PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_decode(pyspec_context * ctx, const pyspec_batch * batch,
+                                                       pyspec_job * job);
 
 /* Output rows of the last decode in batch order. A row is {n_vocab} floats; rows are contiguous, so row 0 gives all of
  * them. NULL if i is out of range. Valid until the next decode, restore or free of this context. */
-PYSPEC_API int32_t       pyspec_n_outputs(const pyspec_context * ctx);
+PYSPEC_API int32_t pyspec_n_outputs(const pyspec_context * ctx);
 PYSPEC_API const float * pyspec_logits(const pyspec_context * ctx, int32_t i);
 
-/* Tap rows of the last decode: {n_embd, n_tokens} floats, one row for every token of the batch, for the i-th layer given to
- * pyspec_context_set_taps. NULL if there is none. Valid like logits. */
+/* Tap rows of the last decode: {n_embd, n_tokens} floats, one row for every token of the batch, for the i-th layer
+ * given to pyspec_context_set_taps. NULL if there is none. Valid like logits. */
 PYSPEC_API const float * pyspec_taps(const pyspec_context * ctx, int32_t i);
 
-/* Remove the positions [p0, p1) of a sequence; p0 < 0 means from the start, p1 < 0 to the end. seq_id is 0, or -1 for all;
- * others are OPTION. Removing a tail shortens; removing a middle range moves the cells together and keeps positions.
- * UNSUPPORTED when this memory cannot remove that range: then nothing has changed. An empty range is fine. */
+/* Remove the positions [p0, p1) of a sequence; p0 < 0 means from the start, p1 < 0 to the end. seq_id is 0, or -1 for
+ * all; others are OPTION. Removing a tail shortens; removing a middle range moves the cells together and keeps
+ * positions. UNSUPPORTED when this memory cannot remove that range: then nothing has changed. An empty range is fine.
+ */
 PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_seq_rm(pyspec_context * ctx, int32_t seq_id, int32_t p0, int32_t p1);
 /* Would pyspec_seq_rm succeed now? Always agrees with it. */
-PYSPEC_API bool    pyspec_can_seq_rm(const pyspec_context * ctx, int32_t seq_id, int32_t p0, int32_t p1);
+PYSPEC_API bool pyspec_can_seq_rm(const pyspec_context * ctx, int32_t seq_id, int32_t p0, int32_t p1);
 /* Smallest and largest position in the memory, -1 when empty. */
 PYSPEC_API int32_t pyspec_seq_pos_min(const pyspec_context * ctx, int32_t seq_id);
 PYSPEC_API int32_t pyspec_seq_pos_max(const pyspec_context * ctx, int32_t seq_id);
@@ -311,47 +324,50 @@ typedef enum pyspec_rollback {
 PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_probe_rollback(pyspec_context * ctx, pyspec_rollback * result);
 
 /* The memory as bytes: positions, K and V. A state fits a context of the same model file with the same cache types and
- * large enough n_ctx; anything else is refused before anything changes (FILE_FORMAT or OPTION). Logits are not part of it. */
+ * large enough n_ctx; anything else is refused before anything changes (FILE_FORMAT or OPTION). Logits are not part of
+ * it. */
 PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_state_size(const pyspec_context * ctx, size_t * size);
-PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_state_save(const pyspec_context * ctx, void * buf, size_t cap, size_t * written);
+PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_state_save(const pyspec_context * ctx, void * buf, size_t cap,
+                                                           size_t * written);
 PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_state_restore(pyspec_context * ctx, const void * buf, size_t size);
 
 typedef struct pyspec_context_stats { /* since creation */
-    size_t  struct_size;
-    int64_t n_decode;        /* calls of pyspec_decode that succeeded */
-    int64_t n_tokens;        /* tokens of those */
-    int64_t n_graph_build;   /* graphs built */
-    int64_t n_graph_reuse;   /* micro-batches served by a kept graph */
-    int64_t compute_us;      /* time inside the backend */
-    int64_t decode_us;       /* time inside pyspec_decode */
+    size_t struct_size;
+    int64_t n_decode;      /* calls of pyspec_decode that succeeded */
+    int64_t n_tokens;      /* tokens of those */
+    int64_t n_graph_build; /* graphs built */
+    int64_t n_graph_reuse; /* micro-batches served by a kept graph */
+    int64_t compute_us;    /* time inside the backend */
+    int64_t decode_us;     /* time inside pyspec_decode */
 } pyspec_context_stats;
 
-PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_context_get_stats(const pyspec_context * ctx, pyspec_context_stats * stats,
-                                                                  size_t struct_size);
+PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_context_get_stats(const pyspec_context * ctx,
+                                                                  pyspec_context_stats * stats, size_t struct_size);
 
-/* ------------------------------------------------------------------------------------------------------------ sampler */
+/* ------------------------------------------------------------------------------------------------------------ sampler
+ */
 
 /* Order of the filters: logit bias, penalties, top-k, typical, top-p, min-p, temperature; then the choice.
  * temperature <= 0 takes the largest logit (after bias and penalties). temperature > 0 draws by Gumbel-max over the
- * surviving candidates: argmax(log p + g), where g is keyed noise of (seed, logical index, token id): the choice does not
- * depend on how many rows were sampled, on drafts or on time. Ties always go to the lowest id. */
+ * surviving candidates: argmax(log p + g), where g is keyed noise of (seed, logical index, token id): the choice does
+ * not depend on how many rows were sampled, on drafts or on time. Ties always go to the lowest id. */
 typedef struct pyspec_sampler pyspec_sampler;
 
 typedef struct pyspec_sampler_params {
-    size_t               struct_size;
-    float                temperature;       /* default 0.8 */
-    int32_t              top_k;             /* default 40; <= 0 = off */
-    float                top_p;             /* default 0.95; >= 1 = off */
-    float                min_p;             /* default 0.05; <= 0 = off */
-    float                typical_p;         /* default 1; >= 1 = off */
-    float                repeat_penalty;    /* default 1 = off */
-    float                frequency_penalty; /* default 0 = off */
-    float                presence_penalty;  /* default 0 = off */
-    int32_t              penalty_last_n;    /* default 64; 0 = penalties off, -1 = the whole history */
-    uint64_t             seed;
-    int32_t              n_logit_bias;
-    const pyspec_token * logit_bias_token;  /* n_logit_bias ids; copied */
-    const float *        logit_bias_value;  /* added to the logit; -infinity forbids the token */
+    size_t struct_size;
+    float temperature;       /* default 0.8 */
+    int32_t top_k;           /* default 40; <= 0 = off */
+    float top_p;             /* default 0.95; >= 1 = off */
+    float min_p;             /* default 0.05; <= 0 = off */
+    float typical_p;         /* default 1; >= 1 = off */
+    float repeat_penalty;    /* default 1 = off */
+    float frequency_penalty; /* default 0 = off */
+    float presence_penalty;  /* default 0 = off */
+    int32_t penalty_last_n;  /* default 64; 0 = penalties off, -1 = the whole history */
+    uint64_t seed;
+    int32_t n_logit_bias;
+    const pyspec_token * logit_bias_token; /* n_logit_bias ids; copied */
+    const float * logit_bias_value;        /* added to the logit; -infinity forbids the token */
 } pyspec_sampler_params;
 
 PYSPEC_API void pyspec_sampler_params_default(pyspec_sampler_params * params, size_t struct_size);
@@ -367,12 +383,13 @@ PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_sampler_clone(const pyspec_sampl
  * candidate is forbidden or a logit is NaN. */
 PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_sampler_sample(const pyspec_sampler * sampler, const float * logits,
                                                                pyspec_token * token);
-/* Tell the sampler that a token was emitted: history grows, logical index + 1. prompt = true: only the history grows (the
- * token belongs to the prompt). */
-PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_sampler_advance(pyspec_sampler * sampler, pyspec_token token, bool prompt);
+/* Tell the sampler that a token was emitted: history grows, logical index + 1. prompt = true: only the history grows
+ * (the token belongs to the prompt). */
+PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_sampler_advance(pyspec_sampler * sampler, pyspec_token token,
+                                                                bool prompt);
 /* Undo the last n advances, prompt or not. OPTION (and no change) when fewer are known. */
 PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_sampler_rollback(pyspec_sampler * sampler, int32_t n);
-PYSPEC_API bool    pyspec_sampler_can_rollback(const pyspec_sampler * sampler, int32_t n);
+PYSPEC_API bool pyspec_sampler_can_rollback(const pyspec_sampler * sampler, int32_t n);
 /* Make this sampler equal to another of the same settings (taken earlier by clone). */
 PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_sampler_restore(pyspec_sampler * sampler, const pyspec_sampler * from);
 /* Empty history, logical index 0. */
@@ -382,32 +399,34 @@ PYSPEC_API int64_t pyspec_sampler_n_history(const pyspec_sampler * sampler);
 PYSPEC_API int64_t pyspec_sampler_index(const pyspec_sampler * sampler);
 
 /* The candidates that survive the filters for these logits, highest probability first (ties: lowest id), with their
- * probabilities. Writes at most cap entries, *n is the full number. With temperature <= 0: one entry of probability 1. */
+ * probabilities. Writes at most cap entries, *n is the full number. With temperature <= 0: one entry of probability 1.
+ */
 PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_sampler_candidates(const pyspec_sampler * sampler, const float * logits,
-                                                                   pyspec_token * tokens, float * probabilities, int32_t cap,
-                                                                   int32_t * n);
+                                                                   pyspec_token * tokens, float * probabilities,
+                                                                   int32_t cap, int32_t * n);
 
 /* Log-softmax of raw logits: value of one token and the n_top best (ties: lowest id). logits {n_vocab}. */
 PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_logprobs(const float * logits, int32_t n_vocab, pyspec_token token,
                                                          float * logprob, int32_t n_top, pyspec_token * top_tokens,
                                                          float * top_logprobs);
 
-/* Draft-side choice: the largest logit among the first n_allowed ids (ties: lowest id) and its probability among the best
- * n_best logits (softmax over those only), the confidence that p_min is compared with. */
+/* Draft-side choice: the largest logit among the first n_allowed ids (ties: lowest id) and its probability among the
+ * best n_best logits (softmax over those only), the confidence that p_min is compared with. */
 PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_draft_choice(const float * logits, int32_t n_vocab, int32_t n_allowed,
                                                              int32_t n_best, pyspec_token * token, float * probability);
 
-/* --------------------------------------------------------------------------------------------------------- acceptance */
+/* --------------------------------------------------------------------------------------------------------- acceptance
+ */
 
-/* Sample-and-match. rows: {n_vocab, n_draft + 1} contiguous logits; row 0 belongs to the token before the draft, row i to
- * draft[i-1]. For each row the sampler chooses the target's own token and advances; it goes on while the choice equals the
- * draft token. Stops after a token for which pyspec_token_is_eog is true (model may be NULL: no such stop), and after
- * n_max tokens. out has room for n_draft + 1 ids; *n_out >= 1 tokens were emitted, of which the first *n_accepted equal
- * the draft. The sampler has advanced by *n_out. On error the sampler is as before. */
+/* Sample-and-match. rows: {n_vocab, n_draft + 1} contiguous logits; row 0 belongs to the token before the draft, row i
+ * to draft[i-1]. For each row the sampler chooses the target's own token and advances; it goes on while the choice
+ * equals the draft token. Stops after a token for which pyspec_token_is_eog is true (model may be NULL: no such stop),
+ * and after n_max tokens. out has room for n_draft + 1 ids; *n_out >= 1 tokens were emitted, of which the first
+ * *n_accepted equal the draft. The sampler has advanced by *n_out. On error the sampler is as before. */
 PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_accept_match(pyspec_sampler * sampler, const pyspec_model * model,
-                                                             const float * rows, const pyspec_token * draft, int32_t n_draft,
-                                                             int32_t n_max, pyspec_token * out, int32_t * n_out,
-                                                             int32_t * n_accepted);
+                                                             const float * rows, const pyspec_token * draft,
+                                                             int32_t n_draft, int32_t n_max, pyspec_token * out,
+                                                             int32_t * n_out, int32_t * n_accepted);
 
 #ifdef __cplusplus
 }

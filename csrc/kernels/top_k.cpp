@@ -7,8 +7,8 @@ namespace {
 // Selection by repeated maximum: k is the number of experts of a token, so small that nothing cleverer pays.
 void top_k_rows(ggml_tensor * dst, int ith, int nth, void *) {
     const ggml_tensor * x = dst->src[0];
-    const int64_t       n = x->ne[0];
-    const int64_t       k = dst->ne[0];
+    const int64_t n       = x->ne[0];
+    const int64_t k       = dst->ne[0];
     for (int64_t row = ith; row < dst->ne[1]; row += nth) {
         const float * values =
             reinterpret_cast<const float *>(static_cast<const char *>(x->data) + static_cast<size_t>(row) * x->nb[1]);

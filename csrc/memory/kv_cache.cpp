@@ -25,12 +25,13 @@ KvCache::KvCache(const KvLayout & layout) : layout_(layout), v_transposed_(!ggml
         const size_t i = static_cast<size_t>(il);
         if (layout_.n_embd_k[i] % ggml_blck_size(layout_.type_k) != 0 ||
             layout_.n_embd_v[i] % ggml_blck_size(layout_.type_v) != 0) {
-            throw Error(PYSPEC_OPTION, format("cache type %s/%s needs head sizes that are multiples of %d; layer %d has "
-                                              "rows of %d (K) and %d (V)",
-                                              ggml_type_name(layout_.type_k), ggml_type_name(layout_.type_v),
-                                              static_cast<int>(std::max(ggml_blck_size(layout_.type_k),
-                                                                        ggml_blck_size(layout_.type_v))),
-                                              il, layout_.n_embd_k[i], layout_.n_embd_v[i]));
+            throw Error(
+                PYSPEC_OPTION,
+                format("cache type %s/%s needs head sizes that are multiples of %d; layer %d has "
+                       "rows of %d (K) and %d (V)",
+                       ggml_type_name(layout_.type_k), ggml_type_name(layout_.type_v),
+                       static_cast<int>(std::max(ggml_blck_size(layout_.type_k), ggml_blck_size(layout_.type_v))), il,
+                       layout_.n_embd_k[i], layout_.n_embd_v[i]));
         }
     }
     ggml_init_params params{ggml_tensor_overhead() * (2 * static_cast<size_t>(layout_.n_layer) + 1), nullptr, true};
@@ -66,9 +67,8 @@ uint64_t KvCache::bytes() const {
 void KvCache::allocate() {
     buffer_ = ggml_backend_alloc_ctx_tensors_from_buft(meta_, ggml_backend_cpu_buffer_type());
     if (buffer_ == nullptr) {
-        throw Error(PYSPEC_OUT_OF_MEMORY,
-                    format("cannot reserve %.1f MB for the KV cache of %d cells", static_cast<double>(bytes()) / 1e6,
-                           layout_.n_cells));
+        throw Error(PYSPEC_OUT_OF_MEMORY, format("cannot reserve %.1f MB for the KV cache of %d cells",
+                                                 static_cast<double>(bytes()) / 1e6, layout_.n_cells));
     }
     ggml_backend_buffer_clear(buffer_, 0);
     positions_.reserve(static_cast<size_t>(layout_.n_cells));
@@ -157,7 +157,8 @@ void KvCache::state_write(uint8_t * out) const {
         if (v_transposed_) {
             const ggml_tensor * t = v(il);
             for (int64_t row = 0; row < t->ne[1]; ++row) {
-                std::memcpy(out, static_cast<const char *>(t->data) + static_cast<size_t>(row) * t->nb[1], n * t->nb[0]);
+                std::memcpy(out, static_cast<const char *>(t->data) + static_cast<size_t>(row) * t->nb[1],
+                            n * t->nb[0]);
                 out += n * t->nb[0];
             }
         } else {

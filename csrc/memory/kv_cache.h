@@ -1,8 +1,8 @@
 // Contiguous key/value cache of one sequence.
 //
-// Cell i holds the i-th kept token; its position is stored beside it. Cells 0..n_used-1 are in use and positions grow with
-// the cell index, so "cell j is not after cell i" is causality. Removing a tail only lowers n_used. Removing a range in the
-// middle moves the later cells down and keeps their positions.
+// Cell i holds the i-th kept token; its position is stored beside it. Cells 0..n_used-1 are in use and positions grow
+// with the cell index, so "cell j is not after cell i" is causality. Removing a tail only lowers n_used. Removing a
+// range in the middle moves the later cells down and keeps their positions.
 //
 // Layout per layer (ggml order):
 //   K: {n_embd_k, n_cells}, one row per cell
@@ -20,8 +20,8 @@
 namespace pyspec {
 
 struct KvLayout {
-    int32_t   n_layer;
-    int32_t   n_cells; // multiple of 256
+    int32_t n_layer;
+    int32_t n_cells; // multiple of 256
     ggml_type type_k;
     ggml_type type_v;
     std::vector<int32_t> n_embd_k; // per layer
@@ -30,7 +30,8 @@ struct KvLayout {
 
 class KvCache : public Memory {
 public:
-    // Describes the tensors; memory is reserved by allocate(). Throws OPTION when a row is not a multiple of the type's block.
+    // Describes the tensors; memory is reserved by allocate(). Throws OPTION when a row is not a multiple of the type's
+    // block.
     explicit KvCache(const KvLayout & layout);
     ~KvCache() override;
 
@@ -43,8 +44,8 @@ public:
 
     ggml_tensor * k(int32_t layer) const { return k_[static_cast<size_t>(layer)]; }
     ggml_tensor * v(int32_t layer) const { return v_[static_cast<size_t>(layer)]; }
-    bool          v_transposed() const { return v_transposed_; }
-    int32_t       n_cells() const { return layout_.n_cells; }
+    bool v_transposed() const { return v_transposed_; }
+    int32_t n_cells() const { return layout_.n_cells; }
 
     const std::vector<int32_t> & positions() const { return positions_; } // of the cells in use
 
@@ -56,27 +57,27 @@ public:
     int32_t n_used() const override { return static_cast<int32_t>(positions_.size()); }
     int32_t pos_min() const override { return positions_.empty() ? -1 : positions_.front(); }
     int32_t pos_max() const override { return positions_.empty() ? -1 : positions_.back(); }
-    bool    can_remove(int32_t p0, int32_t p1) const override;
-    bool    remove(int32_t p0, int32_t p1) override;
-    void    clear() override;
+    bool can_remove(int32_t p0, int32_t p1) const override;
+    bool remove(int32_t p0, int32_t p1) override;
+    void clear() override;
 
     // Bytes of the cells in use, layer after layer (see state.cpp).
     uint64_t state_bytes(int32_t n) const;
-    void     state_write(uint8_t * out) const;
-    void     state_read(const uint8_t * in, const std::vector<int32_t> & positions);
+    void state_write(uint8_t * out) const;
+    void state_read(const uint8_t * in, const std::vector<int32_t> & positions);
 
 private:
     void move_cells(int32_t from, int32_t to, int32_t n);
     // First cell whose position is >= p.
     int32_t lower_cell(int32_t p) const;
 
-    KvLayout                   layout_;
-    bool                       v_transposed_;
-    ggml_context *             meta_   = nullptr;
-    ggml_backend_buffer_t      buffer_ = nullptr;
+    KvLayout layout_;
+    bool v_transposed_;
+    ggml_context * meta_          = nullptr;
+    ggml_backend_buffer_t buffer_ = nullptr;
     std::vector<ggml_tensor *> k_;
     std::vector<ggml_tensor *> v_;
-    std::vector<int32_t>       positions_;
+    std::vector<int32_t> positions_;
 };
 
 } // namespace pyspec

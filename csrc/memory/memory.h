@@ -1,5 +1,5 @@
-// What every kind of sequence memory answers. Ranges are positions [p0, p1) with open ends already resolved by the caller:
-// p0 >= 0, p1 > p0 (INT32_MAX = to the end).
+// What every kind of sequence memory answers. Ranges are positions [p0, p1) with open ends already resolved by the
+// caller: p0 >= 0, p1 > p0 (INT32_MAX = to the end).
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ public:
     virtual bool can_remove(int32_t p0, int32_t p1) const = 0;
     // Removes the tokens in the range; false = refused and nothing has changed.
     [[nodiscard]] virtual bool remove(int32_t p0, int32_t p1) = 0;
-    virtual void               clear()                        = 0;
+    virtual void clear()                                      = 0;
 };
 
 } // namespace pyspec

@@ -18,10 +18,10 @@ namespace {
 
 constexpr int32_t cell_padding = 256; // attention looks at a multiple of this many cells, so few graph shapes occur
 
-// A micro-batch is cut so that no node of its graph takes longer than about 0.2 s on two slow cores (the cancel flag is
-// looked at between nodes) and scores stay within a sensible buffer. Cuts never change results.
-constexpr int64_t max_node_products = int64_t{8} << 30; // multiply-accumulates
-constexpr int64_t max_score_bytes   = int64_t{96} << 20;
+// A micro-batch is cut so that no node of its graph takes longer than about 0.1 s (the cancel flag is looked at between
+// nodes) and attention scores stay within a sensible buffer. Cuts never change results.
+constexpr int64_t node_products_per_thread = int64_t{2} << 30; // multiply-accumulates
+constexpr int64_t max_score_bytes          = int64_t{96} << 20;
 
 int64_t now_us() {
     return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch())
@@ -35,6 +35,11 @@ void check_range(const char * name, int64_t value, int64_t lo, int64_t hi) {
     }
 }
 
+// Does token i of the batch get a logits row?
+bool wants_row(const Batch & batch, int32_t i) {
+    return batch.outputs == nullptr ? i == batch.n_tokens - 1 : batch.outputs[i] != 0;
+}
+
 bool is_cache_type(ggml_type type) {
     return type == GGML_TYPE_F32 || type == GGML_TYPE_F16 || type == GGML_TYPE_BF16 || type == GGML_TYPE_Q8_0;
 }
@@ -46,28 +51,30 @@ Context::Context(std::shared_ptr<const Model> model, const ContextOptions & opti
     resolve_options();
     make_cache();
     cache_->pretend_allocated();
-    graphs_ = std::make_unique<GraphCache>(model_->family(), *cache_, options_.n_ctx);
+    graphs_ = std::make_unique<GraphCache>(model_->family(), *cache_, options_.n_ctx, output_rows_per_node());
 }
 
 Context::Context(std::shared_ptr<const Model> model, const ContextOptions & options)
     : model_(std::move(model)), options_(options) {
     if (!model_->has_weights()) {
-        throw Error(PYSPEC_UNSUPPORTED, "this model was opened with metadata_only; open it with its weights to compute");
+        throw Error(PYSPEC_UNSUPPORTED,
+                    "this model was opened with metadata_only; open it with its weights to compute");
     }
     resolve_options();
-    const MemoryReport need  = Context(model_, options_, MeasureOnly{}).measure();
-    const uint64_t     extra = need.cache_bytes + need.compute_bytes + need.output_bytes;
+    const MemoryReport need = Context(model_, options_, MeasureOnly{}).measure();
+    const uint64_t extra    = need.cache_bytes + need.compute_bytes + need.output_bytes;
     if (need.available_bytes != 0 && extra > need.available_bytes) {
         throw Error(PYSPEC_OUT_OF_MEMORY,
                     format("a context of %d tokens needs %.0f MB (cache %.0f, compute %.0f, outputs %.0f) besides the "
                            "weights, but %.0f MB are available; use a smaller n_ctx or n_ubatch",
-                           options_.n_ctx, static_cast<double>(extra) / 1e6, static_cast<double>(need.cache_bytes) / 1e6,
-                           static_cast<double>(need.compute_bytes) / 1e6, static_cast<double>(need.output_bytes) / 1e6,
+                           options_.n_ctx, static_cast<double>(extra) / 1e6,
+                           static_cast<double>(need.cache_bytes) / 1e6, static_cast<double>(need.compute_bytes) / 1e6,
+                           static_cast<double>(need.output_bytes) / 1e6,
                            static_cast<double>(need.available_bytes) / 1e6));
     }
     make_cache();
     cache_->allocate();
-    graphs_ = std::make_unique<GraphCache>(model_->family(), *cache_, options_.n_ctx);
+    graphs_ = std::make_unique<GraphCache>(model_->family(), *cache_, options_.n_ctx, output_rows_per_node());
     for (const GraphShape & shape : worst_shapes()) {
         graphs_->reserve(shape);
     }
@@ -76,8 +83,8 @@ Context::Context(std::shared_ptr<const Model> model, const ContextOptions & opti
     if (logits_buffer_ == nullptr || backend_ == nullptr) {
         ggml_backend_free(backend_);
         ggml_backend_buffer_free(logits_buffer_);
-        throw Error(PYSPEC_OUT_OF_MEMORY, format("cannot reserve %.1f MB for output rows",
-                                                 static_cast<double>(need.output_bytes) / 1e6));
+        throw Error(PYSPEC_OUT_OF_MEMORY,
+                    format("cannot reserve %.1f MB for output rows", static_cast<double>(need.output_bytes) / 1e6));
     }
     try {
         threads_ = ThreadPool::get(options_.n_threads);
@@ -88,7 +95,8 @@ Context::Context(std::shared_ptr<const Model> model, const ContextOptions & opti
     }
     ggml_backend_cpu_set_n_threads(backend_, options_.n_threads);
     ggml_backend_cpu_set_threadpool(backend_, threads_->handle());
-    // With a quantised V the attention is ggml's flash op, whose result depends on the width unless its reference form runs.
+    // With a quantised V the attention is ggml's flash op, whose result depends on the width unless its reference form
+    // runs.
     ggml_backend_cpu_set_use_ref(backend_, !cache_->v_transposed());
 }
 
@@ -113,8 +121,8 @@ void Context::resolve_options() {
     check_range("memory_kind", options_.memory_kind, PYSPEC_MEMORY_AUTO, PYSPEC_MEMORY_TEST_NO);
     for (const auto & [name, type] : {std::pair{"type_k", options_.type_k}, std::pair{"type_v", options_.type_v}}) {
         if (!is_cache_type(type)) {
-            throw Error(PYSPEC_OPTION, format("%s is type number %d, expected f32, f16, bf16 or q8_0", name,
-                                              static_cast<int>(type)));
+            throw Error(PYSPEC_OPTION,
+                        format("%s is type number %d, expected f32, f16, bf16 or q8_0", name, static_cast<int>(type)));
         }
     }
     options_.n_outputs = std::min(options_.n_outputs, options_.n_batch);
@@ -123,7 +131,7 @@ void Context::resolve_options() {
 
 void Context::make_cache() {
     const Hparams & h = model_->hparams();
-    KvLayout        layout;
+    KvLayout layout;
     layout.n_layer = h.n_layer;
     layout.n_cells = padded_cells(options_.n_ctx);
     layout.type_k  = options_.type_k;
@@ -135,15 +143,22 @@ void Context::make_cache() {
     if (options_.type_k == GGML_TYPE_Q8_0 || options_.type_v == GGML_TYPE_Q8_0) {
         const int block = static_cast<int>(ggml_blck_size(GGML_TYPE_Q8_0));
         if (h.head_dim_k % block != 0 || h.head_dim_v % block != 0) {
-            throw Error(PYSPEC_OPTION, format("cache type q8_0 needs head sizes that are multiples of %d; this model has %d "
-                                              "(K) and %d (V)",
-                                              block, h.head_dim_k, h.head_dim_v));
+            throw Error(PYSPEC_OPTION,
+                        format("cache type q8_0 needs head sizes that are multiples of %d; this model has %d "
+                               "(K) and %d (V)",
+                               block, h.head_dim_k, h.head_dim_v));
         }
     }
     switch (options_.memory_kind) {
-    case PYSPEC_MEMORY_AUTO: cache_ = std::make_unique<KvCache>(layout); break;
-    case PYSPEC_MEMORY_TEST_FULL: cache_ = std::make_unique<FullRemovalOnlyCache>(layout); break;
-    case PYSPEC_MEMORY_TEST_NO: cache_ = std::make_unique<NoRemovalCache>(layout); break;
+    case PYSPEC_MEMORY_AUTO:
+        cache_ = std::make_unique<KvCache>(layout);
+        break;
+    case PYSPEC_MEMORY_TEST_FULL:
+        cache_ = std::make_unique<FullRemovalOnlyCache>(layout);
+        break;
+    case PYSPEC_MEMORY_TEST_NO:
+        cache_ = std::make_unique<NoRemovalCache>(layout);
+        break;
     }
 }
 
@@ -152,20 +167,25 @@ int32_t Context::padded_cells(int32_t n) const {
 }
 
 int32_t Context::rows_allowed(int32_t n_kv) const {
-    const Hparams & h       = model_->hparams();
-    const int64_t   n_head  = *std::max_element(h.n_head.begin(), h.n_head.end());
-    const int64_t   scores  = int64_t{n_kv} * n_head;
-    const int64_t   product = std::max(model_->largest_layer_product(), scores * std::max(h.head_dim_k, h.head_dim_v));
-    int64_t rows = std::min({int64_t{options_.n_ubatch}, max_node_products / std::max<int64_t>(product, 1),
-                             max_score_bytes / (scores * int64_t{sizeof(float)})});
+    const Hparams & h     = model_->hparams();
+    const int64_t n_head  = *std::max_element(h.n_head.begin(), h.n_head.end());
+    const int64_t scores  = int64_t{n_kv} * n_head;
+    const int64_t product = std::max(model_->largest_layer_product(), scores * std::max(h.head_dim_k, h.head_dim_v));
+    int64_t rows          = std::min({int64_t{options_.n_ubatch}, max_node_products() / std::max<int64_t>(product, 1),
+                                      max_score_bytes / (scores * int64_t{sizeof(float)})});
     if (rows > 32) {
         rows = rows / 32 * 32;
     }
     return static_cast<int32_t>(std::max<int64_t>(rows, 1));
 }
 
-int32_t Context::output_rows_allowed() const {
-    return static_cast<int32_t>(std::max<int64_t>(max_node_products / model_->output_product(), 1));
+int64_t Context::max_node_products() const {
+    return node_products_per_thread * options_.n_threads;
+}
+
+int32_t Context::output_rows_per_node() const {
+    const int64_t rows = max_node_products() / model_->output_product();
+    return static_cast<int32_t>(std::clamp<int64_t>(rows, 1, 1 << 20));
 }
 
 std::vector<GraphShape> Context::worst_shapes() const {
@@ -173,7 +193,7 @@ std::vector<GraphShape> Context::worst_shapes() const {
     std::vector<GraphShape> shapes;
     for (int32_t n_kv = padded_cells(1);; n_kv = std::min(2 * n_kv, padded_cells(options_.n_ctx))) {
         const int32_t rows = std::min(rows_allowed(n_kv), n_kv);
-        shapes.push_back({rows, n_kv, std::min({rows, options_.n_outputs, output_rows_allowed()}), {}});
+        shapes.push_back({rows, n_kv, std::min(rows, options_.n_outputs), {}});
         if (n_kv == padded_cells(options_.n_ctx)) {
             break;
         }
@@ -214,10 +234,11 @@ void Context::check_batch(const Batch & batch, std::vector<int32_t> & positions,
     for (int32_t i = 0; i < batch.n_tokens; ++i) {
         const int32_t position = batch.positions == nullptr ? previous + 1 : batch.positions[i];
         if (position <= previous) {
-            throw Error(PYSPEC_OPTION,
-                        format("position %d of the batch is %d, expected more than %d: positions must grow and the memory "
-                               "ends at %d",
-                               i, position, previous, cache_->pos_max()));
+            throw Error(
+                PYSPEC_OPTION,
+                format("position %d of the batch is %d, expected more than %d: positions must grow and the memory "
+                       "ends at %d",
+                       i, position, previous, cache_->pos_max()));
         }
         positions.push_back(position);
         previous = position;
@@ -240,10 +261,10 @@ void Context::check_batch(const Batch & batch, std::vector<int32_t> & positions,
 }
 
 void Context::decode(const Batch & batch, Job * job) {
-    const int64_t        start = now_us();
+    const int64_t start = now_us();
     std::vector<int32_t> positions;
-    int32_t              n_rows = 0;
-    n_output_rows_              = 0;
+    int32_t n_rows = 0;
+    n_output_rows_ = 0;
     tap_layers_of_rows_.clear();
     check_batch(batch, positions, n_rows);
     model_->file().check_backing();
@@ -255,20 +276,14 @@ void Context::decode(const Batch & batch, Job * job) {
     const int32_t n_used_before = cache_->n_used();
     try {
         ThreadPool::Turn turn(*threads_, job);
-        int32_t          row = 0;
+        int32_t row = 0;
         for (int32_t first = 0; first < batch.n_tokens;) {
             check_cancelled(job, "decode");
-            int32_t n = std::min(batch.n_tokens - first,
-                                 rows_allowed(padded_cells(std::min(cache_->n_used() + options_.n_ubatch, options_.n_ctx))));
-            // Cut further where more output rows pile up than one product may have.
-            int32_t n_out = 0;
-            for (int32_t i = 0; i < n; ++i) {
-                const bool wanted = batch.outputs == nullptr ? first + i == batch.n_tokens - 1 : batch.outputs[first + i] != 0;
-                if (wanted && n_out == output_rows_allowed()) {
-                    n = i;
-                    break;
-                }
-                n_out += wanted ? 1 : 0;
+            const int32_t n_kv_after = padded_cells(std::min(cache_->n_used() + options_.n_ubatch, options_.n_ctx));
+            const int32_t n          = std::min(batch.n_tokens - first, rows_allowed(n_kv_after));
+            int32_t n_out            = 0;
+            for (int32_t i = first; i < first + n; ++i) {
+                n_out += wants_row(batch, i) ? 1 : 0;
             }
             cache_->append(positions.data() + first, n);
             run_ubatch(batch, first, n, row, n_out, job);
@@ -290,16 +305,16 @@ void Context::decode(const Batch & batch, Job * job) {
 }
 
 void Context::run_ubatch(const Batch & batch, int32_t first, int32_t n, int32_t first_row, int32_t n_rows, Job * job) {
-    const Hparams & h    = model_->hparams();
-    const int32_t   head = cache_->n_used() - n;
-    char * const    rows = static_cast<char *>(ggml_backend_buffer_get_base(logits_buffer_)) +
-                        static_cast<size_t>(first_row) * static_cast<size_t>(h.n_vocab) * sizeof(float);
+    const Hparams & h      = model_->hparams();
+    const int32_t head     = cache_->n_used() - n;
+    const size_t row_bytes = static_cast<size_t>(h.n_vocab) * sizeof(float);
 
     const GraphShape shape{n, padded_cells(head + n), n_rows, tap_layers_};
-    BuiltGraph &     built = graphs_->get(shape, logits_buffer_, rows);
-    GraphBuilder &   g     = built.builder();
-    if (g.logits != nullptr) {
-        g.logits->data = rows;
+    BuiltGraph & built = graphs_->get(shape, logits_buffer_);
+    GraphBuilder & g   = built.builder();
+    for (const GraphBuilder::LogitsPart & part : g.logits) {
+        part.tensor->data = static_cast<char *>(ggml_backend_buffer_get_base(logits_buffer_)) +
+                            static_cast<size_t>(first_row + part.first_row) * row_bytes;
     }
     for (const GraphBuilder::CacheWrite & write : g.cache_writes) {
         const size_t offset = static_cast<size_t>(head) * write.cell_bytes;
@@ -315,7 +330,7 @@ void Context::run_ubatch(const Batch & batch, int32_t first, int32_t n, int32_t 
     if (job == nullptr) {
         ggml_backend_cpu_set_abort_callback(backend_, nullptr, nullptr);
     }
-    const int64_t     start  = now_us();
+    const int64_t start      = now_us();
     const ggml_status status = ggml_backend_graph_compute(backend_, built.graph());
     stats_.compute_us += now_us() - start;
     if (status != GGML_STATUS_SUCCESS) {
@@ -324,14 +339,14 @@ void Context::run_ubatch(const Batch & batch, int32_t first, int32_t n, int32_t 
                     format("the backend failed to compute: %s", ggml_status_to_string(status)));
     }
     for (size_t i = 0; i < g.tap_tensors.size(); ++i) {
-        std::memcpy(tap_rows_[i].data() + static_cast<size_t>(first) * static_cast<size_t>(h.n_embd), g.tap_tensors[i]->data,
-                    ggml_nbytes(g.tap_tensors[i]));
+        std::memcpy(tap_rows_[i].data() + static_cast<size_t>(first) * static_cast<size_t>(h.n_embd),
+                    g.tap_tensors[i]->data, ggml_nbytes(g.tap_tensors[i]));
     }
 }
 
 void Context::set_inputs(GraphBuilder & g, const Batch & batch, int32_t first, int32_t n, int32_t head) {
     const std::vector<int32_t> & positions = cache_->positions();
-    const size_t                 n_bytes   = static_cast<size_t>(n) * sizeof(int32_t);
+    const size_t n_bytes                   = static_cast<size_t>(n) * sizeof(int32_t);
     std::memcpy(g.tokens()->data, batch.tokens + first, n_bytes);
     if (g.positions_ != nullptr) {
         std::memcpy(g.positions_->data, positions.data() + head, n_bytes);
@@ -339,15 +354,14 @@ void Context::set_inputs(GraphBuilder & g, const Batch & batch, int32_t first, i
     if (g.rows_ != nullptr) {
         int32_t * rows = static_cast<int32_t *>(g.rows_->data);
         for (int32_t i = 0; i < n; ++i) {
-            const bool wanted = batch.outputs == nullptr ? first + i == batch.n_tokens - 1 : batch.outputs[first + i] != 0;
-            if (wanted) {
+            if (wants_row(batch, first + i)) {
                 *rows++ = i;
             }
         }
     }
     for (const GraphBuilder::Mask & mask : g.masks) {
         const int64_t n_kv = mask.tensor->ne[0];
-        int32_t       low  = 0; // first visible cell; only moves forward because positions grow
+        int32_t low        = 0; // first visible cell; only moves forward because positions grow
         for (int32_t i = 0; i < n; ++i) {
             if (mask.window > 0) {
                 while (positions[static_cast<size_t>(head + i)] - positions[static_cast<size_t>(low)] >= mask.window) {
@@ -355,7 +369,7 @@ void Context::set_inputs(GraphBuilder & g, const Batch & batch, int32_t first, i
                 }
             }
             const int32_t high = head + i + 1; // one past the last visible cell
-            const auto    fill = [&](auto * row, auto hidden, auto visible) {
+            const auto fill    = [&](auto * row, auto hidden, auto visible) {
                 std::fill(row, row + low, hidden);
                 std::fill(row + low, row + high, visible);
                 std::fill(row + high, row + n_kv, hidden);

@@ -14,13 +14,13 @@
 namespace pyspec {
 
 struct ContextOptions {
-    int32_t            n_ctx       = 0; // 0 = the model's training context
-    int32_t            n_batch     = 2048;
-    int32_t            n_ubatch    = 512;
-    int32_t            n_outputs   = 64;
-    int32_t            n_threads   = 0; // 0 = physical cores
-    ggml_type          type_k      = GGML_TYPE_F16;
-    ggml_type          type_v      = GGML_TYPE_F16;
+    int32_t n_ctx                  = 0; // 0 = the model's training context
+    int32_t n_batch                = 2048;
+    int32_t n_ubatch               = 512;
+    int32_t n_outputs              = 64;
+    int32_t n_threads              = 0; // 0 = physical cores
+    ggml_type type_k               = GGML_TYPE_F16;
+    ggml_type type_v               = GGML_TYPE_F16;
     pyspec_memory_kind memory_kind = PYSPEC_MEMORY_AUTO;
 };
 
@@ -45,9 +45,9 @@ enum class Rollback { no = 0, full = 1, part = 2, tail = 3 };
 
 struct Batch {
     const int32_t * tokens;
-    int32_t         n_tokens;
+    int32_t n_tokens;
     const int32_t * positions; // or null
-    const int8_t *  outputs;   // or null: only the last token
+    const int8_t * outputs;    // or null: only the last token
 };
 
 class Context {
@@ -58,16 +58,16 @@ public:
 
     static MemoryReport estimate(std::shared_ptr<const Model> model, const ContextOptions & options);
 
-    const Model &          model() const { return *model_; }
+    const Model & model() const { return *model_; }
     const ContextOptions & options() const { return options_; } // resolved
-    const Memory &         memory() const { return *cache_; }
+    const Memory & memory() const { return *cache_; }
 
     // See pyspec_decode. On any throw the memory is as before the call and there are no output rows.
     void decode(const Batch & batch, Job * job);
 
-    int32_t       n_outputs() const { return n_output_rows_; }
+    int32_t n_outputs() const { return n_output_rows_; }
     const float * logits(int32_t row) const; // null when out of range
-    void          set_taps(const int32_t * layers, int32_t n);
+    void set_taps(const int32_t * layers, int32_t n);
     const float * taps(int32_t i) const; // null when out of range
 
     bool can_remove(int32_t p0, int32_t p1) const; // -1 = open end
@@ -76,7 +76,7 @@ public:
     Rollback probe_rollback();
 
     size_t state_size() const;
-    void   state_save(uint8_t * out) const; // state_size() bytes
+    void state_save(uint8_t * out) const; // state_size() bytes
     // Throws FILE_FORMAT / OPTION before anything changes.
     void state_restore(const uint8_t * in, size_t size);
 
@@ -86,31 +86,33 @@ private:
     struct MeasureOnly {};
     Context(std::shared_ptr<const Model> model, const ContextOptions & options, MeasureOnly);
 
-    void    resolve_options();
-    void    make_cache();
+    void resolve_options();
+    void make_cache();
     int32_t padded_cells(int32_t n) const;
     // Most rows that one micro-batch may have over n_kv cells.
     int32_t rows_allowed(int32_t n_kv) const;
-    int32_t output_rows_allowed() const;
+    // Output rows of one product with the output matrix; more rows become several nodes.
+    int32_t output_rows_per_node() const;
+    int64_t max_node_products() const;
     std::vector<GraphShape> worst_shapes() const;
-    MemoryReport            measure();
+    MemoryReport measure();
 
     void check_batch(const Batch & batch, std::vector<int32_t> & positions, int32_t & n_rows) const;
     void run_ubatch(const Batch & batch, int32_t first, int32_t n, int32_t first_row, int32_t n_rows, Job * job);
     void set_inputs(GraphBuilder & g, const Batch & batch, int32_t first, int32_t n, int32_t head);
 
     std::shared_ptr<const Model> model_;
-    ContextOptions               options_;
-    std::unique_ptr<KvCache>     cache_;
-    std::unique_ptr<GraphCache>  graphs_;
-    std::shared_ptr<ThreadPool>  threads_;
-    ggml_backend_t               backend_       = nullptr;
-    ggml_backend_buffer_t        logits_buffer_ = nullptr; // {n_vocab, options_.n_outputs}
-    int32_t                      n_output_rows_ = 0;
-    std::vector<int32_t>         tap_layers_;
+    ContextOptions options_;
+    std::unique_ptr<KvCache> cache_;
+    std::unique_ptr<GraphCache> graphs_;
+    std::shared_ptr<ThreadPool> threads_;
+    ggml_backend_t backend_              = nullptr;
+    ggml_backend_buffer_t logits_buffer_ = nullptr; // {n_vocab, options_.n_outputs}
+    int32_t n_output_rows_               = 0;
+    std::vector<int32_t> tap_layers_;
     std::vector<std::vector<float>> tap_rows_; // per tap {n_embd, n_tokens of the last decode}
-    std::vector<int32_t>         tap_layers_of_rows_;
-    ContextStats                 stats_;
+    std::vector<int32_t> tap_layers_of_rows_;
+    ContextStats stats_;
 };
 
 } // namespace pyspec

@@ -9,21 +9,25 @@ namespace {
 // Widths 1 to 17 of a round, twice over for a change of n_kv, and a few prompt shapes.
 constexpr size_t max_kept = 40;
 
-// Upper bound of nodes and leafs: generous per layer, for the largest family (experts add three nodes for each one used).
+// Upper bound of nodes and leafs: generous per layer, for the largest family (experts add three nodes for each one
+// used).
 size_t node_bound(const Hparams & h) {
-    return 64 + static_cast<size_t>(h.n_layer) * (96 + 4 * static_cast<size_t>(h.n_expert_used));
+    return 256 + static_cast<size_t>(h.n_layer) * (96 + 4 * static_cast<size_t>(h.n_expert_used));
 }
 
-// Logits are written to the context's output rows, so plans must not give them room in the compute buffer.
-void pretend_logits_placed(BuiltGraph & built) {
-    if (ggml_tensor * logits = built.builder().logits; logits != nullptr) {
-        logits->data = reinterpret_cast<void *>(uintptr_t{1} << 46); // never read: such graphs do not run
+// Logits are written to the context's output rows. With an address already, the allocator leaves them alone; the
+// address is replaced before a graph runs.
+void place_logits(BuiltGraph & built, ggml_backend_buffer_t buffer) {
+    for (const GraphBuilder::LogitsPart & part : built.builder().logits) {
+        part.tensor->buffer = buffer;
+        part.tensor->data   = reinterpret_cast<void *>(uintptr_t{1} << 46);
     }
 }
 
 } // namespace
 
-BuiltGraph::BuiltGraph(const Family & family, const KvCache & cache, const GraphShape & shape, int32_t n_ctx)
+BuiltGraph::BuiltGraph(const Family & family, const KvCache & cache, const GraphShape & shape, int32_t n_ctx,
+                       int32_t max_logits_rows)
     : shape_(shape) {
     const size_t n_nodes = node_bound(family.hparams());
     const size_t n_bytes = n_nodes * ggml_tensor_overhead() + ggml_graph_overhead_custom(n_nodes, false);
@@ -34,7 +38,7 @@ BuiltGraph::BuiltGraph(const Family & family, const KvCache & cache, const Graph
         throw Error(PYSPEC_OUT_OF_MEMORY, "cannot reserve a compute graph");
     }
     graph_   = ggml_new_graph_custom(ctx_, n_nodes, false);
-    builder_ = std::make_unique<GraphBuilder>(ctx_, graph_, shape_, cache, n_ctx);
+    builder_ = std::make_unique<GraphBuilder>(ctx_, graph_, shape_, cache, n_ctx, max_logits_rows);
     family.build(*builder_);
 }
 
@@ -42,8 +46,9 @@ BuiltGraph::~BuiltGraph() {
     ggml_free(ctx_);
 }
 
-GraphCache::GraphCache(const Family & family, const KvCache & cache, int32_t n_ctx)
-    : family_(family), cache_(cache), n_ctx_(n_ctx), allocator_(ggml_gallocr_new(ggml_backend_cpu_buffer_type())) {
+GraphCache::GraphCache(const Family & family, const KvCache & cache, int32_t n_ctx, int32_t max_logits_rows)
+    : family_(family), cache_(cache), n_ctx_(n_ctx), max_logits_rows_(max_logits_rows),
+      allocator_(ggml_gallocr_new(ggml_backend_cpu_buffer_type())) {
     if (allocator_ == nullptr) {
         throw Error(PYSPEC_OUT_OF_MEMORY, "cannot reserve the graph allocator");
     }
@@ -54,18 +59,18 @@ GraphCache::~GraphCache() {
 }
 
 size_t GraphCache::measure(const GraphShape & shape) {
-    BuiltGraph built(family_, cache_, shape, n_ctx_);
-    pretend_logits_placed(built);
+    BuiltGraph built(family_, cache_, shape, n_ctx_, max_logits_rows_);
+    place_logits(built, nullptr);
     ggml_gallocr_t measurer = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
-    size_t         bytes    = 0;
+    size_t bytes            = 0;
     ggml_gallocr_reserve_n_size(measurer, built.graph(), nullptr, nullptr, &bytes);
     ggml_gallocr_free(measurer);
     return bytes;
 }
 
 void GraphCache::reserve(const GraphShape & shape) {
-    BuiltGraph built(family_, cache_, shape, n_ctx_);
-    pretend_logits_placed(built);
+    BuiltGraph built(family_, cache_, shape, n_ctx_, max_logits_rows_);
+    place_logits(built, nullptr);
     if (!ggml_gallocr_reserve(allocator_, built.graph())) {
         throw Error(PYSPEC_OUT_OF_MEMORY, format("cannot reserve the compute buffer for %d tokens over %d cells",
                                                  shape.n_tokens, shape.n_kv));
@@ -73,7 +78,7 @@ void GraphCache::reserve(const GraphShape & shape) {
     graphs_.clear();
 }
 
-BuiltGraph & GraphCache::get(const GraphShape & shape, ggml_backend_buffer_t logits_buffer, void * logits_base) {
+BuiltGraph & GraphCache::get(const GraphShape & shape, ggml_backend_buffer_t logits_buffer) {
     for (auto it = graphs_.begin(); it != graphs_.end(); ++it) {
         if ((*it)->shape() == shape) {
             graphs_.splice(graphs_.begin(), graphs_, it);
@@ -81,14 +86,11 @@ BuiltGraph & GraphCache::get(const GraphShape & shape, ggml_backend_buffer_t log
             return *graphs_.front();
         }
     }
-    auto built = std::make_unique<BuiltGraph>(family_, cache_, shape, n_ctx_);
-    if (ggml_tensor * logits = built->builder().logits; logits != nullptr) {
-        // Placed before allocation, so the allocator leaves it alone.
-        logits->buffer = logits_buffer;
-        logits->data   = logits_base;
-    }
+    auto built = std::make_unique<BuiltGraph>(family_, cache_, shape, n_ctx_, max_logits_rows_);
+    place_logits(*built, logits_buffer);
     const size_t before = buffer_bytes();
-    // Always planned anew: the allocator would reuse the plan of any graph with as many nodes, even of another topology.
+    // Always planned anew: the allocator would reuse the plan of any graph with as many nodes, even of another
+    // topology.
     if (!ggml_gallocr_reserve(allocator_, built->graph()) || !ggml_gallocr_alloc_graph(allocator_, built->graph())) {
         graphs_.clear();
         throw Error(PYSPEC_OUT_OF_MEMORY, format("cannot reserve the compute buffer for %d tokens over %d cells",

@@ -1,8 +1,8 @@
 // Compute graphs that are kept between decodes of the same shape, all living in one compute buffer.
 //
-// A graph's tensors keep their addresses as long as the buffer is not replaced by a larger one; then every kept graph is
-// dropped. Graphs of different shapes overlap in the buffer, which is fine because only one runs at a time and each run
-// sets all its inputs.
+// A graph's tensors keep their addresses as long as the buffer is not replaced by a larger one; then every kept graph
+// is dropped. Graphs of different shapes overlap in the buffer, which is fine because only one runs at a time and each
+// run sets all its inputs.
 #pragma once
 
 #include "families/family.h"
@@ -18,45 +18,47 @@ namespace pyspec {
 
 class BuiltGraph {
 public:
-    BuiltGraph(const Family & family, const KvCache & cache, const GraphShape & shape, int32_t n_ctx);
+    BuiltGraph(const Family & family, const KvCache & cache, const GraphShape & shape, int32_t n_ctx,
+               int32_t max_logits_rows);
     ~BuiltGraph();
     BuiltGraph(const BuiltGraph &)             = delete;
     BuiltGraph & operator=(const BuiltGraph &) = delete;
 
     const GraphShape & shape() const { return shape_; }
-    GraphBuilder &     builder() { return *builder_; }
-    ggml_cgraph *      graph() { return graph_; }
+    GraphBuilder & builder() { return *builder_; }
+    ggml_cgraph * graph() { return graph_; }
 
 private:
-    GraphShape                    shape_;
-    std::unique_ptr<uint8_t[]>    arena_;
-    ggml_context *                ctx_   = nullptr;
-    ggml_cgraph *                 graph_ = nullptr;
+    GraphShape shape_;
+    std::unique_ptr<uint8_t[]> arena_;
+    ggml_context * ctx_  = nullptr;
+    ggml_cgraph * graph_ = nullptr;
     std::unique_ptr<GraphBuilder> builder_;
 };
 
 class GraphCache {
 public:
-    GraphCache(const Family & family, const KvCache & cache, int32_t n_ctx);
+    GraphCache(const Family & family, const KvCache & cache, int32_t n_ctx, int32_t max_logits_rows);
     ~GraphCache();
 
     // Bytes of compute buffer that a graph of this shape needs. Allocates nothing.
     size_t measure(const GraphShape & shape);
     // Makes room for graphs of this shape. Throws OUT_OF_MEMORY.
     void reserve(const GraphShape & shape);
-    // A ready graph of this shape, built or kept. `logits_base` is where its logits start (given so that the final product
-    // writes into the caller's rows); it may be moved for each run. Throws OUT_OF_MEMORY.
-    BuiltGraph & get(const GraphShape & shape, ggml_backend_buffer_t logits_buffer, void * logits_base);
+    // A ready graph of this shape, built or kept. Its logits lie in logits_buffer, outside the compute buffer: the
+    // caller points them at the right rows before each run. Throws OUT_OF_MEMORY.
+    BuiltGraph & get(const GraphShape & shape, ggml_backend_buffer_t logits_buffer);
 
     int64_t n_build() const { return n_build_; }
     int64_t n_reuse() const { return n_reuse_; }
-    size_t  buffer_bytes() const { return ggml_gallocr_get_buffer_size(allocator_, 0); }
+    size_t buffer_bytes() const { return ggml_gallocr_get_buffer_size(allocator_, 0); }
 
 private:
-    const Family &  family_;
+    const Family & family_;
     const KvCache & cache_;
-    int32_t         n_ctx_;
-    ggml_gallocr_t  allocator_;
+    int32_t n_ctx_;
+    int32_t max_logits_rows_;
+    ggml_gallocr_t allocator_;
     std::list<std::unique_ptr<BuiltGraph>> graphs_; // most recently used first
     int64_t n_build_ = 0;
     int64_t n_reuse_ = 0;

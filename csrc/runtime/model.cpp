@@ -7,25 +7,14 @@
 
 namespace pyspec {
 
-namespace {
-
-void check_device(const std::string & device) {
-    if (device != "cpu") {
-        throw Error(PYSPEC_UNSUPPORTED, format("device '%s' is not available: this build of pyspec computes on the CPU only "
-                                               "(use device 'cpu')",
-                                               device.c_str()));
-    }
-}
-
-} // namespace
-
 std::shared_ptr<const Model> Model::load(const std::string & path, const ModelOptions & options, Job * job) {
-    check_device(options.device);
     std::shared_ptr<Model> model(new Model);
     model->file_ = ModelFile::open(path);
+    const Placement placement =
+        place_weights(options.device, options.use_mmap, model->file_->weight_bytes(), available_memory_bytes());
     check_cancelled(job, "loading the model");
 
-    const ModelFile &   file  = *model->file_;
+    const ModelFile & file    = *model->file_;
     const FamilyEntry & entry = find_family(file.get_str("general.architecture"));
 
     model->vocabulary_ = read_vocabulary(file);
@@ -58,23 +47,13 @@ std::shared_ptr<const Model> Model::load(const std::string & path, const ModelOp
     }
     model->json_ = describe_json(file);
     if (!options.metadata_only) {
-        model->load_weights(options, job);
+        model->load_weights(placement, job);
     }
     return model;
 }
 
-void Model::load_weights(const ModelOptions & options, Job * job) {
-    if (!options.use_mmap) {
-        const uint64_t available = available_memory_bytes();
-        if (available != 0 && available < file_->weight_bytes()) {
-            throw Error(PYSPEC_OUT_OF_MEMORY,
-                        format("%s needs %.0f MB for its weights but %.0f MB are available; the mapped form "
-                               "(use_mmap) needs less",
-                               file_->path().c_str(), static_cast<double>(file_->weight_bytes()) / 1e6,
-                               static_cast<double>(available) / 1e6));
-        }
-    }
-    file_->load_data(options.use_mmap, job);
+void Model::load_weights(Placement placement, Job * job) {
+    file_->load_data(placement == Placement::mapped, job);
 
     // One buffer over each part; ggml computes on the file's bytes in place, in the plain layout.
     for (const ModelFile::Region & region : file_->regions()) {
@@ -87,12 +66,13 @@ void Model::load_weights(const ModelOptions & options, Job * job) {
     }
     for (const TensorLoader::Entry & e : tensors_->entries()) {
         e.tensor->buffer = buffers_[static_cast<size_t>(e.info->part)];
-        e.tensor->data   = const_cast<void *>(file_->data(*e.info)); // ggml has no const tensors; weights are never written
+        e.tensor->data =
+            const_cast<void *>(file_->data(*e.info)); // ggml has no const tensors; weights are never written
     }
     has_weights_ = true;
-    log_message(PYSPEC_LOG_INFO, format("loaded %s: %s, %.1f M parameters, %.1f MB", file_->path().c_str(),
-                                        hparams().arch.c_str(), static_cast<double>(n_params_) / 1e6,
-                                        static_cast<double>(file_->weight_bytes()) / 1e6));
+    log_message(PYSPEC_LOG_INFO,
+                format("loaded %s: %s, %.1f M parameters, %.1f MB", file_->path().c_str(), hparams().arch.c_str(),
+                       static_cast<double>(n_params_) / 1e6, static_cast<double>(file_->weight_bytes()) / 1e6));
 }
 
 Model::~Model() {

@@ -1,7 +1,9 @@
-// A loaded model: checked file, vocabulary, family with its weights. Immutable after load; shared by contexts and threads.
+// A loaded model: checked file, vocabulary, family with its weights. Immutable after load; shared by contexts and
+// threads.
 #pragma once
 
 #include "families/family.h"
+#include "weights/placement.h"
 #include "weights/vocabulary.h"
 
 #include "ggml-backend.h"
@@ -12,9 +14,9 @@
 namespace pyspec {
 
 struct ModelOptions {
-    std::string device        = "cpu";
-    bool        use_mmap      = true;
-    bool        metadata_only = false;
+    std::string device = "cpu";
+    bool use_mmap      = true;
+    bool metadata_only = false;
 };
 
 class Model {
@@ -25,31 +27,31 @@ public:
     Model(const Model &)             = delete;
     Model & operator=(const Model &) = delete;
 
-    const ModelFile &  file() const { return *file_; }
+    const ModelFile & file() const { return *file_; }
     const Vocabulary * vocabulary() const { return vocabulary_.get(); } // null when the file has none
-    const Family &     family() const { return *family_; }
-    const Hparams &    hparams() const { return family_->hparams(); }
-    bool               has_weights() const { return has_weights_; }
+    const Family & family() const { return *family_; }
+    const Hparams & hparams() const { return family_->hparams(); }
+    bool has_weights() const { return has_weights_; }
     const std::string & json() const { return json_; }
-    int64_t            n_params() const { return n_params_; }
+    int64_t n_params() const { return n_params_; }
     // Multiply-accumulates of the largest product of one token inside a layer, and of the output matrix.
     int64_t largest_layer_product() const { return largest_layer_product_; }
     int64_t output_product() const;
 
 private:
     Model() = default;
-    void load_weights(const ModelOptions & options, Job * job);
+    void load_weights(Placement placement, Job * job);
 
-    std::unique_ptr<ModelFile>         file_;
-    std::unique_ptr<Vocabulary>        vocabulary_;
-    ggml_context *                     meta_ = nullptr;
-    std::unique_ptr<TensorLoader>      tensors_;
-    std::unique_ptr<Family>            family_;
+    std::unique_ptr<ModelFile> file_;
+    std::unique_ptr<Vocabulary> vocabulary_;
+    ggml_context * meta_ = nullptr;
+    std::unique_ptr<TensorLoader> tensors_;
+    std::unique_ptr<Family> family_;
     std::vector<ggml_backend_buffer_t> buffers_;
-    std::string                        json_;
-    int64_t                            n_params_              = 0;
-    int64_t                            largest_layer_product_ = 0;
-    bool                               has_weights_           = false;
+    std::string json_;
+    int64_t n_params_              = 0;
+    int64_t largest_layer_product_ = 0;
+    bool has_weights_              = false;
 };
 
 } // namespace pyspec

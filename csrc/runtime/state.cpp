@@ -1,7 +1,7 @@
 // Saving and restoring the memory of a context as bytes.
 //
-// Layout: StateHeader, positions (int32 each), then for every layer the K rows and V rows (or columns) of the cells in use,
-// as they lie in the cache. Everything is checked against the context before anything is written to it.
+// Layout: StateHeader, positions (int32 each), then for every layer the K rows and V rows (or columns) of the cells in
+// use, as they lie in the cache. Everything is checked against the context before anything is written to it.
 #include "runtime/context.h"
 
 #include <cstring>
@@ -13,14 +13,14 @@ namespace {
 constexpr char state_magic[8] = {'P', 'Y', 'S', 'P', 'E', 'C', 'K', 'V'};
 
 struct StateHeader {
-    char     magic[8];
+    char magic[8];
     uint32_t version;
-    int32_t  type_k;
-    int32_t  type_v;
-    int32_t  cache_variant;
+    int32_t type_k;
+    int32_t type_v;
+    int32_t cache_variant;
     uint64_t model; // fingerprint of the file
-    int32_t  n_cells;
-    int32_t  reserved;
+    int32_t n_cells;
+    int32_t reserved;
 };
 
 // FNV-1a over the metadata and tensor table: cheap, and different files practically never agree.
@@ -68,14 +68,15 @@ void Context::state_restore(const uint8_t * in, size_t size) {
         throw Error(PYSPEC_OPTION, "the state was saved with another model file");
     }
     if (header.type_k != options_.type_k || header.type_v != options_.type_v) {
-        throw Error(PYSPEC_OPTION, format("the state was saved with cache types %d/%d, this context has %d/%d", header.type_k,
-                                          header.type_v, options_.type_k, options_.type_v));
+        throw Error(PYSPEC_OPTION, format("the state was saved with cache types %d/%d, this context has %d/%d",
+                                          header.type_k, header.type_v, options_.type_k, options_.type_v));
     }
     if (header.cache_variant != model_->family().cache_variant(options_.n_ctx)) {
         throw Error(PYSPEC_OPTION, "the state was saved with another rope variant (short and long contexts differ)");
     }
     if (header.n_cells < 0 || header.n_cells > options_.n_ctx) {
-        throw Error(PYSPEC_OPTION, format("the state holds %d tokens, more than n_ctx %d", header.n_cells, options_.n_ctx));
+        throw Error(PYSPEC_OPTION,
+                    format("the state holds %d tokens, more than n_ctx %d", header.n_cells, options_.n_ctx));
     }
     const size_t n    = static_cast<size_t>(header.n_cells);
     const size_t want = sizeof header + n * sizeof(int32_t) + cache_->state_bytes(header.n_cells);

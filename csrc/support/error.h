@@ -18,7 +18,7 @@ public:
 
 private:
     pyspec_status status_;
-    std::string   message_;
+    std::string message_;
 };
 
 // printf into a std::string, for messages.

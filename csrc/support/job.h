@@ -8,7 +8,7 @@
 namespace pyspec {
 
 struct Job {
-    std::atomic<bool>   cancelled{false};
+    std::atomic<bool> cancelled{false};
     std::atomic<double> progress{0.0};
 };
 

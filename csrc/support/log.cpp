@@ -10,9 +10,9 @@ namespace pyspec {
 namespace {
 
 struct Ring {
-    std::mutex          mutex;
+    std::mutex mutex;
     std::deque<LogLine> lines;
-    unsigned long long  dropped = 0;
+    unsigned long long dropped = 0;
 };
 
 Ring & ring() {
@@ -26,7 +26,7 @@ Ring & ring() {
 void log_message(pyspec_log_level level, std::string_view text) noexcept {
     while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.remove_suffix(1);
     try {
-        Ring &                            r = ring();
+        Ring & r = ring();
         const std::lock_guard<std::mutex> lock(r.mutex);
         try {
             r.lines.push_back({level, std::string(text)});
@@ -43,7 +43,7 @@ void log_message(pyspec_log_level level, std::string_view text) noexcept {
 }
 
 std::optional<LogLine> log_poll() {
-    Ring &                            r = ring();
+    Ring & r = ring();
     const std::lock_guard<std::mutex> lock(r.mutex);
     if (r.dropped > 0) {
         LogLine line{PYSPEC_LOG_WARN, format("%llu older log lines were dropped", r.dropped)};

@@ -14,15 +14,15 @@ constexpr size_t LOG_RING_LINES = 1024;
 
 struct LogLine {
     pyspec_log_level level;
-    std::string      text;
+    std::string text;
 };
 
-// Adds one line (line ends at its tail are dropped). When the ring is full the oldest line goes and is counted. Any thread;
-// never throws: a line that finds no memory counts as dropped.
+// Adds one line (line ends at its tail are dropped). When the ring is full the oldest line goes and is counted. Any
+// thread; never throws: a line that finds no memory counts as dropped.
 void log_message(pyspec_log_level level, std::string_view text) noexcept;
 
-// Takes the oldest line, or nothing when the ring is empty. After lines were dropped, a warning that says how many comes
-// first. Any thread.
+// Takes the oldest line, or nothing when the ring is empty. After lines were dropped, a warning that says how many
+// comes first. Any thread.
 std::optional<LogLine> log_poll();
 
 } // namespace pyspec

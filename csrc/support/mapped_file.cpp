@@ -21,9 +21,11 @@ namespace {
 constexpr uint64_t CHUNK_BYTES = 4u << 20;
 // How far the kernel is asked to read ahead of the chunk being touched.
 constexpr uint64_t READ_AHEAD_BYTES = 32u << 20;
-constexpr size_t   ALIGNMENT        = 64;
+constexpr size_t ALIGNMENT          = 64;
 
-std::string system_text(int error) { return std::generic_category().message(error); }
+std::string system_text(int error) {
+    return std::generic_category().message(error);
+}
 
 [[noreturn]] void throw_open_error(const std::string & path, int error) {
     std::string reason;
@@ -31,7 +33,7 @@ std::string system_text(int error) { return std::generic_category().message(erro
         reason = "the path is empty";
     } else if (error == ENOENT) {
         struct stat link;
-        const bool  dangling = ::lstat(path.c_str(), &link) == 0 && S_ISLNK(link.st_mode);
+        const bool dangling = ::lstat(path.c_str(), &link) == 0 && S_ISLNK(link.st_mode);
         reason = dangling ? "is a link to a file that does not exist (was the downloaded file removed?)"
                           : "no such file (check the path; a relative path starts at the working directory)";
     } else if (error == EACCES || error == EPERM) {
@@ -48,10 +50,11 @@ std::string system_text(int error) { return std::generic_category().message(erro
 }
 
 [[noreturn]] void throw_shrunk(const std::string & path, uint64_t needed, uint64_t now) {
-    throw Error(PYSPEC_FILE_FORMAT,
-                format("%s: the file has become shorter while it was in use: bytes up to %llu are needed, it now has %llu. "
-                       "Do not overwrite or truncate a model that is loaded; download it again",
-                       path.c_str(), static_cast<unsigned long long>(needed), static_cast<unsigned long long>(now)));
+    throw Error(
+        PYSPEC_FILE_FORMAT,
+        format("%s: the file has become shorter while it was in use: bytes up to %llu are needed, it now has %llu. "
+               "Do not overwrite or truncate a model that is loaded; download it again",
+               path.c_str(), static_cast<unsigned long long>(needed), static_cast<unsigned long long>(now)));
 }
 
 } // namespace
@@ -75,7 +78,7 @@ InputFile InputFile::open(const std::string & path) {
         fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     } while (fd < 0 && errno == EINTR);
     if (fd < 0) throw_open_error(path, errno);
-    InputFile   file(path, fd, 0);
+    InputFile file(path, fd, 0);
     struct stat info;
     if (::fstat(fd, &info) != 0) throw_open_error(path, errno);
     if (S_ISDIR(info.st_mode)) {
@@ -112,9 +115,8 @@ uint64_t InputFile::current_size() const {
 size_t InputFile::read_some(uint64_t offset, void * dst, size_t n) const {
     size_t done = 0;
     while (done < n) {
-        const size_t  want = std::min<size_t>(n - done, 1u << 30); // the system call's own limit is near 2 GiB
-        const ssize_t got =
-            ::pread(fd_, static_cast<char *>(dst) + done, want, static_cast<off_t>(offset + done));
+        const size_t want = std::min<size_t>(n - done, 1u << 30); // the system call's own limit is near 2 GiB
+        const ssize_t got = ::pread(fd_, static_cast<char *>(dst) + done, want, static_cast<off_t>(offset + done));
         if (got < 0) {
             if (errno == EINTR) continue;
             throw_read_error(path_, offset + done, errno);
@@ -143,11 +145,12 @@ FileMapping FileMapping::map(const InputFile & file) {
     FileMapping mapping;
     if (file.size() == 0) return mapping;
     const auto size = static_cast<size_t>(file.size());
-    void *     base = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.fd_, 0);
+    void * base     = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.fd_, 0);
     if (base == MAP_FAILED) {
         if (errno == ENOMEM) {
-            throw Error(PYSPEC_OUT_OF_MEMORY, format("%s: mapping %s failed: no address space left (limit of this process?)",
-                                                     file.path().c_str(), byte_size(size).c_str()));
+            throw Error(PYSPEC_OUT_OF_MEMORY,
+                        format("%s: mapping %s failed: no address space left (limit of this process?)",
+                               file.path().c_str(), byte_size(size).c_str()));
         }
         return mapping;
     }
@@ -171,16 +174,17 @@ FileMapping::~FileMapping() {
 
 void FileMapping::populate(const InputFile & file, uint64_t begin, uint64_t end, LoadProgress & progress) const {
     progress.advance(0);
-    end                 = std::min<uint64_t>(end, size_);
-    const auto  page    = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-    bool        advise  = true;
+    end             = std::min<uint64_t>(end, size_);
+    const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+    bool advise     = true;
     std::vector<char> scratch; // for kernels that cannot touch pages on request
-    uint64_t    ahead   = begin;
+    uint64_t ahead = begin;
     for (uint64_t at = begin; at < end;) {
         const uint64_t next = std::min<uint64_t>(end, (at / CHUNK_BYTES + 1) * CHUNK_BYTES);
         if (ahead < next + READ_AHEAD_BYTES && ahead < end) {
             const uint64_t until = std::min(end, next + 2 * READ_AHEAD_BYTES);
-            ::posix_fadvise(file.fd_, static_cast<off_t>(ahead), static_cast<off_t>(until - ahead), POSIX_FADV_WILLNEED);
+            ::posix_fadvise(file.fd_, static_cast<off_t>(ahead), static_cast<off_t>(until - ahead),
+                            POSIX_FADV_WILLNEED);
             ahead = until;
         }
         bool touched = false;
@@ -209,7 +213,8 @@ void FileMapping::populate(const InputFile & file, uint64_t begin, uint64_t end,
         }
 #endif
         if (!touched) {
-            // Reading proves that the bytes exist and leaves them in the page cache; touching them is left to first use.
+            // Reading proves that the bytes exist and leaves them in the page cache; touching them is left to first
+            // use.
             scratch.resize(CHUNK_BYTES);
             const auto want = static_cast<size_t>(next - at);
             if (file.read_some(at, scratch.data(), want) != want) throw_shrunk(file.path(), end, file.current_size());
@@ -228,6 +233,8 @@ AlignedBuffer::AlignedBuffer(size_t size) : size_(size) {
     if (!data_) throw Error(PYSPEC_OUT_OF_MEMORY, format("no memory for %s of weights", byte_size(size).c_str()));
 }
 
-void AlignedBuffer::Release::operator()(void * p) const { ::operator delete(p, std::align_val_t(ALIGNMENT)); }
+void AlignedBuffer::Release::operator()(void * p) const {
+    ::operator delete(p, std::align_val_t(ALIGNMENT));
+}
 
 } // namespace pyspec

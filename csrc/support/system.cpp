@@ -31,7 +31,7 @@ std::optional<std::string> read_text(const std::string & path) {
 std::optional<uint64_t> parse_number(std::string_view text) {
     while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
     uint64_t value = 0;
-    size_t   n     = 0;
+    size_t n       = 0;
     for (; n < text.size() && text[n] >= '0' && text[n] <= '9'; n++) {
         const auto digit = static_cast<uint64_t>(text[n] - '0');
         if (value > (UNLIMITED - digit) / 10) return UNLIMITED;
@@ -49,7 +49,7 @@ std::optional<uint64_t> read_number(const std::string & path) {
 // Number after `name` at the start of a line ("MemAvailable:   123 kB", "inactive_file 4096").
 std::optional<uint64_t> find_field(std::string_view text, std::string_view name) {
     for (size_t at = 0; at < text.size();) {
-        const size_t           end  = std::min(text.find('\n', at), text.size());
+        const size_t end            = std::min(text.find('\n', at), text.size());
         const std::string_view line = text.substr(at, end - at);
         if (line.starts_with(name)) return parse_number(line.substr(name.size()));
         at = end + 1;
@@ -64,14 +64,14 @@ std::optional<std::string> group_path(const std::string & root, std::string_view
     if (!text) return std::nullopt;
     const std::string_view all = *text;
     for (size_t at = 0; at < all.size();) {
-        const size_t           end  = std::min(all.find('\n', at), all.size());
+        const size_t end            = std::min(all.find('\n', at), all.size());
         const std::string_view line = all.substr(at, end - at);
         at                          = end + 1;
-        const size_t first  = line.find(':');
-        const size_t second = first == line.npos ? line.npos : line.find(':', first + 1);
+        const size_t first          = line.find(':');
+        const size_t second         = first == line.npos ? line.npos : line.find(':', first + 1);
         if (second == line.npos) continue;
         const std::string_view names = line.substr(first + 1, second - first - 1);
-        bool                   match = controller.empty() ? names.empty() : false;
+        bool match                   = controller.empty() ? names.empty() : false;
         for (size_t p = 0; !controller.empty() && p <= names.size();) {
             const size_t comma = std::min(names.find(',', p), names.size());
             match              = match || names.substr(p, comma - p) == controller;
@@ -109,7 +109,8 @@ uint64_t group_memory_left(const std::string & root) {
                 const auto used  = read_number(dir + "/memory.current");
                 if (!limit || !used) continue;
                 const auto stat = read_text(dir + "/memory.stat");
-                left = std::min(left, left_in_group(*limit, *used, stat ? find_field(*stat, "inactive_file ").value_or(0) : 0));
+                left            = std::min(
+                    left, left_in_group(*limit, *used, stat ? find_field(*stat, "inactive_file ").value_or(0) : 0));
             }
         }
     }
@@ -119,7 +120,8 @@ uint64_t group_memory_left(const std::string & root) {
             const auto used  = read_number(dir + "/memory.usage_in_bytes");
             if (!limit || !used) continue;
             const auto stat = read_text(dir + "/memory.stat");
-            left = std::min(left, left_in_group(*limit, *used, stat ? find_field(*stat, "total_inactive_file ").value_or(0) : 0));
+            left            = std::min(
+                left, left_in_group(*limit, *used, stat ? find_field(*stat, "total_inactive_file ").value_or(0) : 0));
         }
     }
     return left;
@@ -127,7 +129,7 @@ uint64_t group_memory_left(const std::string & root) {
 
 // Whole processors of the tightest quota; INT_MAX when there is none.
 int group_cpu_quota(const std::string & root) {
-    uint64_t   cpus = static_cast<uint64_t>(std::numeric_limits<int>::max());
+    uint64_t cpus   = static_cast<uint64_t>(std::numeric_limits<int>::max());
     const auto take = [&](std::optional<uint64_t> quota, std::optional<uint64_t> period) {
         if (quota && period && *period > 0) cpus = std::min(cpus, std::max<uint64_t>(1, *quota / *period));
     };
@@ -137,7 +139,8 @@ int group_cpu_quota(const std::string & root) {
                 const auto text = read_text(dir + "/cpu.max"); // "max 100000" or "150000 100000"
                 if (!text) continue;
                 const size_t space = text->find(' ');
-                if (space != std::string::npos) take(parse_number(*text), parse_number(std::string_view(*text).substr(space)));
+                if (space != std::string::npos)
+                    take(parse_number(*text), parse_number(std::string_view(*text).substr(space)));
             }
         }
     }
@@ -158,7 +161,7 @@ std::vector<int> allowed_cpus() {
         const size_t bytes = CPU_ALLOC_SIZE(static_cast<size_t>(capacity));
         CPU_ZERO_S(bytes, set);
         std::vector<int> cpus;
-        const bool       ok = ::sched_getaffinity(0, bytes, set) == 0;
+        const bool ok = ::sched_getaffinity(0, bytes, set) == 0;
         for (int i = 0; ok && i < capacity; i++) {
             if (CPU_ISSET_S(static_cast<size_t>(i), bytes, set)) cpus.push_back(i);
         }
@@ -171,8 +174,8 @@ std::vector<int> allowed_cpus() {
 } // namespace
 
 uint64_t available_memory_bytes(const std::string & root) {
-    uint64_t   available = UNLIMITED;
-    const auto meminfo   = read_text(root + "/proc/meminfo");
+    uint64_t available = UNLIMITED;
+    const auto meminfo = read_text(root + "/proc/meminfo");
     if (meminfo) {
         if (const auto kib = find_field(*meminfo, "MemAvailable:")) available = *kib * 1024;
     }
@@ -182,12 +185,12 @@ uint64_t available_memory_bytes(const std::string & root) {
 
 int physical_cpu_count(const std::string & root) {
     const std::vector<int> cpus = allowed_cpus();
-    int                    n    = static_cast<int>(cpus.size());
+    int n                       = static_cast<int>(cpus.size());
     if (cpus.empty()) n = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
     std::set<std::string> cores;
     for (const int cpu : cpus) {
-        const std::string dir  = root + "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/";
-        auto              core = read_text(dir + "thread_siblings_list"); // equal for the threads of one core
+        const std::string dir = root + "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/";
+        auto core             = read_text(dir + "thread_siblings_list"); // equal for the threads of one core
         if (!core || core->empty()) {
             cores.clear();
             break;

@@ -6,9 +6,9 @@
 
 namespace pyspec {
 
-// Physical memory that can still be used without swapping: what the kernel reports as available, cut to what the control
-// groups of this process (version 1 and 2, with all their parents) leave, counting their reclaimable file pages as free. 0
-// when nothing is known. root is "" except in tests, where it is a directory that holds proc/ and sys/.
+// Physical memory that can still be used without swapping: what the kernel reports as available, cut to what the
+// control groups of this process (version 1 and 2, with all their parents) leave, counting their reclaimable file pages
+// as free. 0 when nothing is known. root is "" except in tests, where it is a directory that holds proc/ and sys/.
 uint64_t available_memory_bytes(const std::string & root = "");
 
 // Physical cores that this process may use: the affinity mask, siblings of one core counted once where the topology is

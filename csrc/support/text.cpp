@@ -4,9 +4,9 @@
 
 namespace pyspec {
 
-std::string quoted(std::string_view bytes, size_t max_bytes) {
+std::string quote_bytes(std::string_view bytes, size_t max_bytes) {
     static const char hex[] = "0123456789abcdef";
-    std::string       out   = "'";
+    std::string out         = "'";
     for (const char c : bytes.substr(0, max_bytes)) {
         const auto u = static_cast<unsigned char>(c);
         if (u >= 0x20 && u < 0x7f) {
@@ -26,8 +26,8 @@ std::string byte_size(uint64_t bytes) {
     const auto n = static_cast<unsigned long long>(bytes);
     if (bytes < 10240) return format("%llu bytes", n);
     static const char * const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    double                    value   = static_cast<double>(bytes) / 1024.0;
-    int                       unit    = 0;
+    double value                      = static_cast<double>(bytes) / 1024.0;
+    int unit                          = 0;
     while (value >= 1024.0 && unit < 5) {
         value /= 1024.0;
         unit++;

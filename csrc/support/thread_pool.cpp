@@ -12,7 +12,7 @@ namespace {
 // The registry is one of the three process-wide states of the library. Entries of a parent process are ignored after
 // fork(): its threads do not exist in the child.
 struct Registry {
-    std::mutex                                                  mutex;
+    std::mutex mutex;
     std::map<std::pair<pid_t, int>, std::weak_ptr<ThreadPool>> pools;
 };
 
@@ -24,7 +24,7 @@ Registry & registry() {
 } // namespace
 
 std::shared_ptr<ThreadPool> ThreadPool::get(int n_threads) {
-    Registry &                  reg = registry();
+    Registry & reg = registry();
     std::lock_guard<std::mutex> lock(reg.mutex);
     std::weak_ptr<ThreadPool> & entry = reg.pools[{getpid(), n_threads}];
     std::shared_ptr<ThreadPool> pool  = entry.lock();

@@ -1,8 +1,8 @@
 // Compute threads shared by every context of the process that asks for the same number of threads.
 //
 // One pool per size, reference counted. Threads sleep on a condition variable as soon as a graph is finished (ggml's
-// default keeps them spinning for about 170 ms, which steals the core from whoever works next). One graph runs on a pool
-// at a time; a second context waits for its turn and can be cancelled while it waits.
+// default keeps them spinning for about 170 ms, which steals the core from whoever works next). One graph runs on a
+// pool at a time; a second context waits for its turn and can be cancelled while it waits.
 #pragma once
 
 #include "support/job.h"
@@ -25,7 +25,7 @@ public:
     ThreadPool & operator=(const ThreadPool &) = delete;
 
     ggml_threadpool * handle() const { return pool_; }
-    int               n_threads() const { return n_threads_; }
+    int n_threads() const { return n_threads_; }
 
     // Exclusive use of the threads for one graph. Throws Error(CANCELLED) when the job is cancelled while waiting.
     class Turn {
@@ -37,9 +37,9 @@ public:
     };
 
 private:
-    ggml_threadpool *  pool_;
-    int                n_threads_;
-    std::timed_mutex   turn_;
+    ggml_threadpool * pool_;
+    int n_threads_;
+    std::timed_mutex turn_;
 };
 
 } // namespace pyspec

@@ -39,26 +39,40 @@ template <typename T> void write_number(std::string & out, std::string_view byte
             return;
         }
     }
-    char       buffer[64];
+    char buffer[64];
     const auto result = std::to_chars(buffer, buffer + sizeof buffer, value);
     out.append(buffer, result.ptr);
 }
 
 void write_scalar(std::string & out, MetaType type, std::string_view bytes, uint64_t index) {
     switch (type) {
-    case MetaType::u8: return write_number<uint8_t>(out, bytes, index);
-    case MetaType::i8: return write_number<int8_t>(out, bytes, index);
-    case MetaType::u16: return write_number<uint16_t>(out, bytes, index);
-    case MetaType::i16: return write_number<int16_t>(out, bytes, index);
-    case MetaType::u32: return write_number<uint32_t>(out, bytes, index);
-    case MetaType::i32: return write_number<int32_t>(out, bytes, index);
-    case MetaType::f32: return write_number<float>(out, bytes, index);
-    case MetaType::u64: return write_number<uint64_t>(out, bytes, index);
-    case MetaType::i64: return write_number<int64_t>(out, bytes, index);
-    case MetaType::f64: return write_number<double>(out, bytes, index);
-    case MetaType::boolean: out += bytes[index] != 0 ? "true" : "false"; return;
-    case MetaType::string: return write_string(out, bytes);
-    case MetaType::array: break;
+    case MetaType::u8:
+        return write_number<uint8_t>(out, bytes, index);
+    case MetaType::i8:
+        return write_number<int8_t>(out, bytes, index);
+    case MetaType::u16:
+        return write_number<uint16_t>(out, bytes, index);
+    case MetaType::i16:
+        return write_number<int16_t>(out, bytes, index);
+    case MetaType::u32:
+        return write_number<uint32_t>(out, bytes, index);
+    case MetaType::i32:
+        return write_number<int32_t>(out, bytes, index);
+    case MetaType::f32:
+        return write_number<float>(out, bytes, index);
+    case MetaType::u64:
+        return write_number<uint64_t>(out, bytes, index);
+    case MetaType::i64:
+        return write_number<int64_t>(out, bytes, index);
+    case MetaType::f64:
+        return write_number<double>(out, bytes, index);
+    case MetaType::boolean:
+        out += bytes[index] != 0 ? "true" : "false";
+        return;
+    case MetaType::string:
+        return write_string(out, bytes);
+    case MetaType::array:
+        break;
     }
     out += "null";
 }
@@ -97,7 +111,7 @@ void write_tensor(std::string & out, const TensorInfo & t) {
 
 std::string describe_json(const ModelFile & file) {
     std::string out = "{\"metadata\": {";
-    bool        first = true;
+    bool first      = true;
     for (const auto & [key, value] : file.metadata()) {
         if (!first) out += ", ";
         first = false;

@@ -16,28 +16,33 @@ namespace pyspec {
 
 namespace {
 
-constexpr size_t   ARENA_BLOCK_BYTES = 256u << 10;
-constexpr uint64_t MAX_KEY_BYTES     = 65535;     // the format's own limit
-constexpr uint64_t MAX_STRING_BYTES  = 64u << 20; // chat templates are the longest real ones, far below 1 MiB
-constexpr uint64_t MAX_ARRAY_BYTES   = 1u << 30;
-constexpr uint64_t MIN_KV_BYTES      = 8 + 1 + 4 + 1;
+constexpr size_t ARENA_BLOCK_BYTES  = 256u << 10;
+constexpr uint64_t MAX_KEY_BYTES    = 65535;     // the format's own limit
+constexpr uint64_t MAX_STRING_BYTES = 64u << 20; // chat templates are the longest real ones, far below 1 MiB
+constexpr uint64_t MAX_ARRAY_BYTES  = 1u << 30;
+constexpr uint64_t MIN_KV_BYTES     = 8 + 1 + 4 + 1;
 
 // Bytes of one scalar; 0 for strings, arrays and unknown numbers.
 size_t scalar_bytes(int32_t type) {
     switch (static_cast<MetaType>(type)) {
     case MetaType::u8:
     case MetaType::i8:
-    case MetaType::boolean: return 1;
+    case MetaType::boolean:
+        return 1;
     case MetaType::u16:
-    case MetaType::i16: return 2;
+    case MetaType::i16:
+        return 2;
     case MetaType::u32:
     case MetaType::i32:
-    case MetaType::f32: return 4;
+    case MetaType::f32:
+        return 4;
     case MetaType::u64:
     case MetaType::i64:
-    case MetaType::f64: return 8;
+    case MetaType::f64:
+        return 8;
     case MetaType::string:
-    case MetaType::array: break;
+    case MetaType::array:
+        break;
     }
     return 0;
 }
@@ -58,19 +63,22 @@ public:
 private:
     void read_start() {
         char magic[4];
-        if (file_.size() < 4 || file_.read_some(0, magic, 4) != 4 || std::memcmp(magic, "GGUF", 4) != 0) throw_not_gguf(file_);
+        if (file_.size() < 4 || file_.read_some(0, magic, 4) != 4 || std::memcmp(magic, "GGUF", 4) != 0)
+            throw_not_gguf(file_);
         stream_.take_bytes(magic, 4);
         stream_.set_context("the file header");
-        header_.version = stream_.take<uint32_t>();
+        header_.version  = stream_.take<uint32_t>();
         const uint32_t v = header_.version;
         if (v != 2 && v != 3) {
             if (v != 0 && (v & 0xffffu) == 0) {
-                throw Error(PYSPEC_UNSUPPORTED, file_.path() + ": a big-endian GGUF file, made for another kind of machine; "
-                                                               "get the little-endian version of the model");
+                throw Error(PYSPEC_UNSUPPORTED, file_.path() +
+                                                    ": a big-endian GGUF file, made for another kind of machine; "
+                                                    "get the little-endian version of the model");
             }
             if (v == 1) {
-                throw Error(PYSPEC_UNSUPPORTED, file_.path() + ": GGUF version 1 (August 2023) is no longer read; versions 2 "
-                                                               "and 3 are. Get a newer file of the model or convert it again");
+                throw Error(PYSPEC_UNSUPPORTED, file_.path() +
+                                                    ": GGUF version 1 (August 2023) is no longer read; versions 2 "
+                                                    "and 3 are. Get a newer file of the model or convert it again");
             }
             throw Error(v == 0 ? PYSPEC_FILE_FORMAT : PYSPEC_UNSUPPORTED,
                         format("%s: GGUF version %u; this build reads versions 2 and 3", file_.path().c_str(), v));
@@ -78,8 +86,8 @@ private:
         const auto n_tensors = stream_.take<int64_t>();
         const auto n_kv      = stream_.take<int64_t>();
         if (n_tensors < 0 || n_kv < 0) {
-            stream_.fail(format("damaged: %lld tensors and %lld metadata keys are declared", static_cast<long long>(n_tensors),
-                                static_cast<long long>(n_kv)));
+            stream_.fail(format("damaged: %lld tensors and %lld metadata keys are declared",
+                                static_cast<long long>(n_tensors), static_cast<long long>(n_kv)));
         }
         n_tensors_ = static_cast<uint64_t>(n_tensors);
         n_kv_      = static_cast<uint64_t>(n_kv);
@@ -92,16 +100,17 @@ private:
                                    static_cast<unsigned long long>(n_kv_)));
         const auto length = stream_.take<uint64_t>();
         if (length == 0 || length > MAX_KEY_BYTES) {
-            stream_.fail(format("damaged: key of %llu bytes (1 to %llu are possible)", static_cast<unsigned long long>(length),
+            stream_.fail(format("damaged: key of %llu bytes (1 to %llu are possible)",
+                                static_cast<unsigned long long>(length),
                                 static_cast<unsigned long long>(MAX_KEY_BYTES)));
         }
         stream_.require(length, 1, "bytes in its name");
         std::string key(static_cast<size_t>(length), '\0');
         stream_.take_bytes(key.data(), key.size());
-        if (key.find('\0') != key.npos) stream_.fail("damaged: key " + quoted(key) + " contains a zero byte");
-        stream_.set_context("the value of key " + quoted(key));
+        if (key.find('\0') != key.npos) stream_.fail("damaged: key " + quote_bytes(key) + " contains a zero byte");
+        stream_.set_context("the value of key " + quote_bytes(key));
         const auto type = stream_.take<int32_t>();
-        MetaValue  value;
+        MetaValue value;
         if (scalar_bytes(type) > 0) {
             value.type    = static_cast<MetaType>(type);
             value.element = value.type;
@@ -115,7 +124,8 @@ private:
         } else {
             stream_.fail(format("damaged: value type %d; 0 to 12 exist", type));
         }
-        if (!header_.metadata.emplace(key, std::move(value)).second) stream_.fail("key " + quoted(key) + " appears twice");
+        if (!header_.metadata.emplace(key, std::move(value)).second)
+            stream_.fail("key " + quote_bytes(key) + " appears twice");
     }
 
     void read_array(MetaValue & value) {
@@ -160,7 +170,7 @@ private:
         if (it == header_.metadata.end()) return nullptr;
         if (it->second.type != MetaType::u32) {
             throw Error(PYSPEC_FILE_FORMAT, format("%s: key %s has type %s, expected u32", file_.path().c_str(),
-                                                   quoted(key).c_str(), meta_type_name(it->second.type)));
+                                                   quote_bytes(key).c_str(), meta_type_name(it->second.type)));
         }
         return &it->second;
     }
@@ -171,8 +181,9 @@ private:
         std::memcpy(&header_.alignment, value->bytes.data(), sizeof header_.alignment);
         // The format demands a multiple of 8; the tensors' own element access relies on it too.
         if (header_.alignment < 8 || !std::has_single_bit(header_.alignment)) {
-            throw Error(PYSPEC_FILE_FORMAT, format("%s: key 'general.alignment' is %u, expected a power of two of at least 8",
-                                                   file_.path().c_str(), header_.alignment));
+            throw Error(PYSPEC_FILE_FORMAT,
+                        format("%s: key 'general.alignment' is %u, expected a power of two of at least 8",
+                               file_.path().c_str(), header_.alignment));
         }
     }
 
@@ -185,17 +196,18 @@ private:
         const bool quantized = std::any_of(header_.tensors.begin(), header_.tensors.end(),
                                            [](const TensorInfo & t) { return ggml_is_quantized(t.type); });
         if (quantized && version != GGML_QNT_VERSION) {
-            throw Error(PYSPEC_UNSUPPORTED, format("%s: quantised with block layout version %u; this build reads version %d",
-                                                   file_.path().c_str(), version, GGML_QNT_VERSION));
+            throw Error(PYSPEC_UNSUPPORTED,
+                        format("%s: quantised with block layout version %u; this build reads version %d",
+                               file_.path().c_str(), version, GGML_QNT_VERSION));
         }
     }
 
     const InputFile & file_;
-    HeaderStream      stream_;
-    int               part_;
-    GgufHeader        header_;
-    uint64_t          n_tensors_ = 0;
-    uint64_t          n_kv_      = 0;
+    HeaderStream stream_;
+    int part_;
+    GgufHeader header_;
+    uint64_t n_tensors_ = 0;
+    uint64_t n_kv_      = 0;
 };
 
 } // namespace
@@ -216,23 +228,38 @@ char * HeaderArena::allocate(size_t n) {
     return result;
 }
 
-GgufHeader read_gguf(const InputFile & file, int part) { return Parser(file, part).parse(); }
+GgufHeader read_gguf(const InputFile & file, int part) {
+    return Parser(file, part).parse();
+}
 
 const char * meta_type_name(MetaType type) {
     switch (type) {
-    case MetaType::u8: return "u8";
-    case MetaType::i8: return "i8";
-    case MetaType::u16: return "u16";
-    case MetaType::i16: return "i16";
-    case MetaType::u32: return "u32";
-    case MetaType::i32: return "i32";
-    case MetaType::f32: return "f32";
-    case MetaType::boolean: return "bool";
-    case MetaType::string: return "string";
-    case MetaType::array: return "array";
-    case MetaType::u64: return "u64";
-    case MetaType::i64: return "i64";
-    case MetaType::f64: return "f64";
+    case MetaType::u8:
+        return "u8";
+    case MetaType::i8:
+        return "i8";
+    case MetaType::u16:
+        return "u16";
+    case MetaType::i16:
+        return "i16";
+    case MetaType::u32:
+        return "u32";
+    case MetaType::i32:
+        return "i32";
+    case MetaType::f32:
+        return "f32";
+    case MetaType::boolean:
+        return "bool";
+    case MetaType::string:
+        return "string";
+    case MetaType::array:
+        return "array";
+    case MetaType::u64:
+        return "u64";
+    case MetaType::i64:
+        return "i64";
+    case MetaType::f64:
+        return "f64";
     }
     return "unknown";
 }

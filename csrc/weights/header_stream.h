@@ -22,8 +22,8 @@ public:
     void set_context(std::string context) { context_ = std::move(context); }
     const std::string & context() const { return context_; }
 
-    // Throws FILE_FORMAT when fewer than `count` items of `item_bytes` are left. Must be asked before memory is allocated for
-    // them.
+    // Throws FILE_FORMAT when fewer than `count` items of `item_bytes` are left. Must be asked before memory is
+    // allocated for them.
     void require(uint64_t count, uint64_t item_bytes, const char * what) const;
 
     template <typename T> T take() {
@@ -40,10 +40,10 @@ public:
 private:
     const InputFile & file_;
     std::vector<char> window_;
-    uint64_t          window_begin_ = 0; // file offset of window_[0]
-    size_t            cursor_       = 0;
-    size_t            filled_       = 0;
-    std::string       context_      = "the header";
+    uint64_t window_begin_ = 0; // file offset of window_[0]
+    size_t cursor_         = 0;
+    size_t filled_         = 0;
+    std::string context_   = "the header";
 };
 
 } // namespace pyspec

@@ -41,29 +41,29 @@ public:
         for (size_t i = 0; i < tensors_.size(); i++) {
             const auto [it, added] = index_.emplace(tensors_[i].name, i);
             if (!added) {
-                throw Error(PYSPEC_FILE_FORMAT, format("%s: tensor %s is also in %s", part_path(tensors_[i]).c_str(),
-                                                       quoted(tensors_[i].name).c_str(),
-                                                       part_path(tensors_[it->second]).c_str()));
+                throw Error(PYSPEC_FILE_FORMAT,
+                            format("%s: tensor %s is also in %s", part_path(tensors_[i]).c_str(),
+                                   quote_bytes(tensors_[i].name).c_str(), part_path(tensors_[it->second]).c_str()));
             }
         }
     }
 
     const std::string & path() const override { return path_; }
-    uint64_t            file_bytes() const override { return file_bytes_; }
-    uint64_t            weight_bytes() const override { return weight_bytes_; }
+    uint64_t file_bytes() const override { return file_bytes_; }
+    uint64_t weight_bytes() const override { return weight_bytes_; }
 
-    const std::map<std::string, MetaValue, std::less<>> & metadata() const override { return parts_[0].header.metadata; }
-    const std::vector<TensorInfo> &                       tensors() const override { return tensors_; }
+    const std::map<std::string, MetaValue, std::less<>> & metadata() const override {
+        return parts_[0].header.metadata;
+    }
+    const std::vector<TensorInfo> & tensors() const override { return tensors_; }
 
     const TensorInfo * find_tensor(std::string_view name) const override {
         const auto it = index_.find(name);
         return it == index_.end() ? nullptr : &tensors_[it->second];
     }
 
-    uint32_t get_u32(std::string_view key) const override {
-        return load<uint32_t>(require(key, MetaType::u32).bytes);
-    }
-    float            get_f32(std::string_view key) const override { return load<float>(require(key, MetaType::f32).bytes); }
+    uint32_t get_u32(std::string_view key) const override { return load<uint32_t>(require(key, MetaType::u32).bytes); }
+    float get_f32(std::string_view key) const override { return load<float>(require(key, MetaType::f32).bytes); }
     std::string_view get_str(std::string_view key) const override { return require(key, MetaType::string).bytes; }
 
     std::optional<uint32_t> find_u32(std::string_view key) const override {
@@ -80,7 +80,7 @@ public:
         const auto byte = load<uint8_t>(value->bytes);
         if (byte > 1) {
             throw Error(PYSPEC_FILE_FORMAT, format("%s: damaged: key %s of type bool holds %d", path_.c_str(),
-                                                   quoted(key).c_str(), byte));
+                                                   quote_bytes(key).c_str(), byte));
         }
         return byte == 1;
     }
@@ -92,19 +92,20 @@ public:
     std::optional<std::vector<uint32_t>> find_u32_per_layer(std::string_view key, uint32_t n) const override {
         const MetaValue * value = find(key);
         if (value == nullptr) return std::nullopt;
-        const bool     is_array = value->type == MetaType::array;
-        const MetaType type     = is_array ? value->element : value->type;
+        const bool is_array = value->type == MetaType::array;
+        const MetaType type = is_array ? value->element : value->type;
         if (type != MetaType::u32 && type != MetaType::i32) throw_type(key, *value, "u32, i32 or an array of them");
         if (is_array && value->count != n) {
-            throw Error(PYSPEC_FILE_FORMAT, format("%s: key %s has %llu entries, expected %u (one per block)", path_.c_str(),
-                                                   quoted(key).c_str(), static_cast<ull>(value->count), n));
+            throw Error(PYSPEC_FILE_FORMAT,
+                        format("%s: key %s has %llu entries, expected %u (one per block)", path_.c_str(),
+                               quote_bytes(key).c_str(), static_cast<ull>(value->count), n));
         }
         std::vector<uint32_t> result(n);
         for (uint32_t i = 0; i < n; i++) {
             result[i] = load<uint32_t>(value->bytes, is_array ? i : 0);
             if (type == MetaType::i32 && result[i] > INT32_MAX) {
-                throw Error(PYSPEC_FILE_FORMAT, format("%s: key %s is negative for block %u", path_.c_str(),
-                                                       quoted(key).c_str(), i));
+                throw Error(PYSPEC_FILE_FORMAT,
+                            format("%s: key %s is negative for block %u", path_.c_str(), quote_bytes(key).c_str(), i));
             }
         }
         return result;
@@ -129,9 +130,10 @@ public:
         check_size();
         uint64_t total = 0;
         for (const ModelPart & part : parts_) total += part.header.data_end - part.header.data_offset;
-        LoadProgress              progress(job, total);
+        LoadProgress progress(job, total);
         std::vector<LoadedPart> loaded;
-        for (const ModelPart & part : parts_) loaded.push_back(use_mmap ? map_part(part, progress) : read_part(part, progress));
+        for (const ModelPart & part : parts_)
+            loaded.push_back(use_mmap ? map_part(part, progress) : read_part(part, progress));
         if (job != nullptr) job->progress.store(1.0, std::memory_order_relaxed);
         loaded_ = std::move(loaded);
     }
@@ -156,15 +158,17 @@ public:
 private:
     // Bytes of a part in memory; file_offset is the position in the file of the first of them.
     struct LoadedPart {
-        FileMapping   mapping;
+        FileMapping mapping;
         AlignedBuffer buffer;
-        uint64_t      file_offset = 0;
+        uint64_t file_offset = 0;
 
         void * base() const { return mapping.valid() ? mapping.base() : buffer.data(); }
         size_t size() const { return mapping.valid() ? mapping.size() : buffer.size(); }
     };
 
-    const std::string & part_path(const TensorInfo & t) const { return parts_[static_cast<size_t>(t.part)].file.path(); }
+    const std::string & part_path(const TensorInfo & t) const {
+        return parts_[static_cast<size_t>(t.part)].file.path();
+    }
 
     // nullptr when absent.
     const MetaValue * find(std::string_view key) const {
@@ -180,13 +184,13 @@ private:
         const MetaValue * value = find(key, type);
         if (value == nullptr) {
             throw Error(PYSPEC_FILE_FORMAT, format("%s: key %s is missing, expected a value of type %s", path_.c_str(),
-                                                   quoted(key).c_str(), meta_type_name(type)));
+                                                   quote_bytes(key).c_str(), meta_type_name(type)));
         }
         return *value;
     }
     [[noreturn]] void throw_type(std::string_view key, const MetaValue & value, const char * expected) const {
-        throw Error(PYSPEC_FILE_FORMAT, format("%s: key %s has type %s, expected %s", path_.c_str(), quoted(key).c_str(),
-                                               describe_type(value).c_str(), expected));
+        throw Error(PYSPEC_FILE_FORMAT, format("%s: key %s has type %s, expected %s", path_.c_str(),
+                                               quote_bytes(key).c_str(), describe_type(value).c_str(), expected));
     }
 
     void check_size() const {
@@ -196,17 +200,19 @@ private:
         if (part.header.data_end == part.header.data_offset) return; // no tensor here
         const uint64_t now = part.file.current_size();
         if (now >= part.header.data_end) return;
-        throw Error(PYSPEC_FILE_FORMAT,
-                    format("%s: the file was cut to %llu bytes while it was open; its tensors need %llu. Load it again from an "
-                           "intact file",
-                           part.file.path().c_str(), static_cast<ull>(now), static_cast<ull>(part.header.data_end)));
+        throw Error(
+            PYSPEC_FILE_FORMAT,
+            format("%s: the file was cut to %llu bytes while it was open; its tensors need %llu. Load it again from an "
+                   "intact file",
+                   part.file.path().c_str(), static_cast<ull>(now), static_cast<ull>(part.header.data_end)));
     }
 
     static LoadedPart map_part(const ModelPart & part, LoadProgress & progress) {
         LoadedPart loaded;
         loaded.mapping = FileMapping::map(part.file);
         if (!loaded.mapping.valid()) {
-            log_message(PYSPEC_LOG_WARN, part.file.path() + ": this file system cannot map files; reading into memory instead");
+            log_message(PYSPEC_LOG_WARN,
+                        part.file.path() + ": this file system cannot map files; reading into memory instead");
             return read_part(part, progress);
         }
         if (part.header.data_end > part.header.data_offset) {
@@ -216,15 +222,15 @@ private:
     }
 
     static LoadedPart read_part(const ModelPart & part, LoadProgress & progress) {
-        LoadedPart     loaded;
+        LoadedPart loaded;
         const uint64_t bytes     = part.header.data_end - part.header.data_offset;
         const uint64_t available = available_memory_bytes();
         // The kernel would promise the memory and end the process later.
         if (available > 0 && bytes > available) {
-            throw Error(PYSPEC_OUT_OF_MEMORY, format("%s: reading the weights needs %s, available are %s; use mmap or a smaller "
-                                                     "model",
-                                                     part.file.path().c_str(), byte_size(bytes).c_str(),
-                                                     byte_size(available).c_str()));
+            throw Error(PYSPEC_OUT_OF_MEMORY,
+                        format("%s: reading the weights needs %s, available are %s; use mmap or a smaller "
+                               "model",
+                               part.file.path().c_str(), byte_size(bytes).c_str(), byte_size(available).c_str()));
         }
         loaded.buffer      = AlignedBuffer(static_cast<size_t>(bytes));
         loaded.file_offset = part.header.data_offset;
@@ -232,17 +238,19 @@ private:
         return loaded;
     }
 
-    std::string                                  path_;
-    std::vector<ModelPart>                       parts_;
-    std::vector<TensorInfo>                      tensors_;
+    std::string path_;
+    std::vector<ModelPart> parts_;
+    std::vector<TensorInfo> tensors_;
     std::unordered_map<std::string_view, size_t> index_; // names live in tensors_
-    uint64_t                                     file_bytes_   = 0;
-    uint64_t                                     weight_bytes_ = 0;
-    std::vector<LoadedPart>                      loaded_;
+    uint64_t file_bytes_   = 0;
+    uint64_t weight_bytes_ = 0;
+    std::vector<LoadedPart> loaded_;
 };
 
 } // namespace
 
-std::unique_ptr<ModelFile> ModelFile::open(const std::string & path) { return std::make_unique<GgufModelFile>(path); }
+std::unique_ptr<ModelFile> ModelFile::open(const std::string & path) {
+    return std::make_unique<GgufModelFile>(path);
+}
 
 } // namespace pyspec

@@ -16,8 +16,8 @@ bool starts_with_any(std::string_view head, std::initializer_list<std::string_vi
 
 const char * guess(std::string_view head) {
     using namespace std::string_view_literals;
-    const size_t           text_at = std::min(head.find_first_not_of(" \t\r\n"), head.size());
-    const std::string_view text    = head.substr(text_at);
+    const size_t text_at        = std::min(head.find_first_not_of(" \t\r\n"), head.size());
+    const std::string_view text = head.substr(text_at);
     if (head.size() < 4) return "it is too short to be a model; the download was probably cut off";
     if (starts_with_any(text, {"<!DOCTYPE", "<!doctype", "<html", "<HTML", "<?xml", "<head", "<!--"})) {
         return "it is a web page saved under this name; use the file's download link, not the page that shows it";
@@ -38,7 +38,8 @@ const char * guess(std::string_view head) {
     if (head.size() > 9 && head.substr(5, 3) == "\0\0\0"sv && head[8] == '{') {
         return "it is a safetensors file; convert the model to GGUF first";
     }
-    if (text.starts_with("{") || text.starts_with("[")) return "it is JSON text, perhaps an error message of the server";
+    if (text.starts_with("{") || text.starts_with("["))
+        return "it is JSON text, perhaps an error message of the server";
     if (head.starts_with("\x80\x02"sv)) return "it is a Python pickle (an old PyTorch checkpoint); convert it to GGUF";
     if (head.find_first_not_of('\0') == head.npos) {
         return "it starts with zeros; the download reserved the space but did not finish";
@@ -52,11 +53,11 @@ void throw_not_gguf(const InputFile & file) {
     if (file.size() == 0) {
         throw Error(PYSPEC_FILE_FORMAT, file.path() + ": the file is empty (0 bytes); download it again");
     }
-    char                   bytes[64];
-    const size_t           n = file.read_some(0, bytes, sizeof bytes);
+    char bytes[64];
+    const size_t n = file.read_some(0, bytes, sizeof bytes);
     const std::string_view head(bytes, n);
     throw Error(PYSPEC_FILE_FORMAT, format("%s: not a GGUF file: %s, first bytes %s: %s", file.path().c_str(),
-                                           byte_size(file.size()).c_str(), quoted(head, 16).c_str(), guess(head)));
+                                           byte_size(file.size()).c_str(), quote_bytes(head, 16).c_str(), guess(head)));
 }
 
 } // namespace pyspec

@@ -13,9 +13,9 @@ using Texts = std::initializer_list<std::string_view>;
 // Bars are U+FF5C and blanks U+2581 in DeepSeek's names.
 constexpr std::string_view DEEPSEEK_END = "<｜end▁of▁sentence｜>";
 
-const Texts EOT_TEXTS     = {"<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>",
-                             "<EOT>",      "_<EOT>",     "[EOT]",   DEEPSEEK_END,    "<end_of_utterance>"};
-const Texts EOM_TEXTS     = {"<|eom_id|>"};
+const Texts EOT_TEXTS = {"<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>",     "<|end_of_text|>",
+                         "<EOT>",      "_<EOT>",     "[EOT]",   DEEPSEEK_END,    "<end_of_utterance>"};
+const Texts EOM_TEXTS = {"<|eom_id|>"};
 const Texts FIM_PRE_TEXTS = {"<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>",    "<｜fim▁begin｜>",
                              "<PRE>",          "▁<PRE>",       "<|code_prefix|>", "<|prefix|>"};
 const Texts FIM_SUF_TEXTS = {"<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>",    "<｜fim▁hole｜>",
@@ -52,14 +52,16 @@ const Texts EOG_TEXTS = {"<|eot_id|>",
 // Channel marks of the harmony chat format, which have to be visible to the program that reads the answer.
 const Texts HARMONY_TEXTS = {"<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"};
 
-bool contains(Texts list, std::string_view text) { return std::find(list.begin(), list.end(), text) != list.end(); }
+bool contains(Texts list, std::string_view text) {
+    return std::find(list.begin(), list.end(), text) != list.end();
+}
 
 void set_kind_defaults(Vocabulary & v) {
     if (v.kind == "llama") { // SPM
-        v.bos     = 1;
-        v.eos     = 2;
-        v.unk     = 0;
-        v.add_bos = true;
+        v.bos              = 1;
+        v.eos              = 2;
+        v.unk              = 0;
+        v.add_bos          = true;
         v.add_space_prefix = true;
     } else if (v.kind == "gpt2") { // byte-level BPE
         v.bos     = 11;
@@ -88,7 +90,8 @@ void set_kind_defaults(Vocabulary & v) {
 
 class Resolver {
 public:
-    Resolver(const ModelFile & file, const TokenIndex & index, Vocabulary & vocab) : file_(file), index_(index), v_(vocab) {}
+    Resolver(const ModelFile & file, const TokenIndex & index, Vocabulary & vocab)
+        : file_(file), index_(index), v_(vocab) {}
 
     void run() {
         set_kind_defaults(v_);
@@ -193,9 +196,9 @@ private:
         v_.eog.assign(eog.begin(), eog.end());
     }
 
-    const ModelFile &  file_;
+    const ModelFile & file_;
     const TokenIndex & index_;
-    Vocabulary &       v_;
+    Vocabulary & v_;
 };
 
 } // namespace

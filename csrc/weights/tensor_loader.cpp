@@ -48,7 +48,7 @@ void TensorLoader::ignore(const std::string & prefix) {
 
 void TensorLoader::check_all_used() const {
     std::string names;
-    int         n_unused = 0;
+    int n_unused = 0;
     for (const TensorInfo & info : file_.tensors()) {
         if (used_.count(info.name) == 0) {
             if (++n_unused <= 3) {
@@ -69,14 +69,13 @@ ggml_tensor * TensorLoader::take(const std::string & name, std::initializer_list
     const TensorInfo * info = file_.find_tensor(name);
     if (info == nullptr) {
         if (required) {
-            throw Error(PYSPEC_FILE_FORMAT,
-                        format("%s: tensor %s of shape %s is missing", file_.path().c_str(), name.c_str(),
-                               shape_text(shape.begin(), shape.size()).c_str()));
+            throw Error(PYSPEC_FILE_FORMAT, format("%s: tensor %s of shape %s is missing", file_.path().c_str(),
+                                                   name.c_str(), shape_text(shape.begin(), shape.size()).c_str()));
         }
         return nullptr;
     }
     int64_t want[4] = {1, 1, 1, 1};
-    size_t  i       = 0;
+    size_t i        = 0;
     for (int64_t n : shape) {
         want[i++] = n;
     }

@@ -15,8 +15,8 @@ public:
     // `meta` receives the tensor structs (no data); it must have room for every tensor of the file.
     TensorLoader(const ModelFile & file, ggml_context * meta);
 
-    // A matrix or expert stack for products. Shape in ggml order {in, out[, experts]}. Throws FILE_FORMAT when missing or of
-    // another shape, UNSUPPORTED when ggml cannot multiply its type.
+    // A matrix or expert stack for products. Shape in ggml order {in, out[, experts]}. Throws FILE_FORMAT when missing
+    // or of another shape, UNSUPPORTED when ggml cannot multiply its type.
     ggml_tensor * matrix(const std::string & name, std::initializer_list<int64_t> shape);
     // nullptr when absent, checked like matrix() when present.
     ggml_tensor * find_matrix(const std::string & name, std::initializer_list<int64_t> shape);
@@ -27,11 +27,12 @@ public:
     bool has(const std::string & name) const;
     // Tensors that belong to parts of the model that are not built (for example trailing prediction blocks).
     void ignore(const std::string & prefix);
-    // Throws UNSUPPORTED naming the first tensors that nobody used: a file with unknown parts would be computed wrongly.
+    // Throws UNSUPPORTED naming the first tensors that nobody used: a file with unknown parts would be computed
+    // wrongly.
     void check_all_used() const;
 
     struct Entry {
-        ggml_tensor *      tensor;
+        ggml_tensor * tensor;
         const TensorInfo * info;
     };
     const std::vector<Entry> & entries() const { return entries_; }
@@ -39,9 +40,9 @@ public:
 private:
     ggml_tensor * take(const std::string & name, std::initializer_list<int64_t> shape, bool required, bool f32_only);
 
-    const ModelFile &     file_;
-    ggml_context *        meta_;
-    std::vector<Entry>    entries_;
+    const ModelFile & file_;
+    ggml_context * meta_;
+    std::vector<Entry> entries_;
     std::set<std::string> used_;
 };
 

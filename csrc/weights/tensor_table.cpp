@@ -22,8 +22,8 @@ std::string shape_text(const TensorInfo & t) {
 }
 
 [[noreturn]] void throw_type(const InputFile & file, const std::string & name, int32_t type, const char * why) {
-    throw Error(PYSPEC_UNSUPPORTED, format("%s: tensor %s has type number %d: %s", file.path().c_str(), quoted(name).c_str(),
-                                           type, why));
+    throw Error(PYSPEC_UNSUPPORTED, format("%s: tensor %s has type number %d: %s", file.path().c_str(),
+                                           quote_bytes(name).c_str(), type, why));
 }
 
 void check_type(const InputFile & file, const std::string & name, int32_t type) {
@@ -42,11 +42,11 @@ void check_type(const InputFile & file, const std::string & name, int32_t type) 
 // Shape and size; every product is checked against what fits into a signed 64-bit number, which ggml calculates with.
 void check_shape(const InputFile & file, TensorInfo & t) {
     constexpr int64_t max = std::numeric_limits<int64_t>::max();
-    int64_t elements = 1;
+    int64_t elements      = 1;
     for (int i = 0; i < 4; i++) {
         if (t.ne[i] <= 0 || t.ne[i] > max / elements) {
             throw Error(PYSPEC_FILE_FORMAT, format("%s: damaged: tensor %s has shape %s", file.path().c_str(),
-                                                   quoted(t.name).c_str(), shape_text(t).c_str()));
+                                                   quote_bytes(t.name).c_str(), shape_text(t).c_str()));
         }
         elements *= t.ne[i];
     }
@@ -54,13 +54,14 @@ void check_shape(const InputFile & file, TensorInfo & t) {
     if (t.ne[0] % block != 0) {
         throw Error(PYSPEC_FILE_FORMAT,
                     format("%s: tensor %s of type %s has rows of %lld elements, expected a multiple of %lld",
-                           file.path().c_str(), quoted(t.name).c_str(), ggml_type_name(t.type),
+                           file.path().c_str(), quote_bytes(t.name).c_str(), ggml_type_name(t.type),
                            static_cast<long long>(t.ne[0]), static_cast<long long>(block)));
     }
     // ggml_row_size multiplies before it divides, so the product has to fit as well.
     if (elements > max / static_cast<int64_t>(ggml_type_size(t.type))) {
-        throw Error(PYSPEC_FILE_FORMAT, format("%s: damaged: tensor %s has shape %s, more than can be stored",
-                                               file.path().c_str(), quoted(t.name).c_str(), shape_text(t).c_str()));
+        throw Error(PYSPEC_FILE_FORMAT,
+                    format("%s: damaged: tensor %s has shape %s, more than can be stored", file.path().c_str(),
+                           quote_bytes(t.name).c_str(), shape_text(t).c_str()));
     }
     t.bytes = static_cast<uint64_t>(ggml_row_size(t.type, t.ne[0])) * static_cast<uint64_t>(elements / t.ne[0]);
 }
@@ -75,8 +76,9 @@ TensorInfo read_entry(const InputFile & file, HeaderStream & stream, int part) {
     }
     t.name.resize(static_cast<size_t>(length));
     stream.take_bytes(t.name.data(), t.name.size());
-    if (t.name.find('\0') != t.name.npos) stream.fail("damaged: tensor name " + quoted(t.name) + " contains a zero byte");
-    stream.set_context("the entry of tensor " + quoted(t.name));
+    if (t.name.find('\0') != t.name.npos)
+        stream.fail("damaged: tensor name " + quote_bytes(t.name) + " contains a zero byte");
+    stream.set_context("the entry of tensor " + quote_bytes(t.name));
     const auto n_dims = stream.take<uint32_t>();
     if (n_dims > 4) stream.fail(format("damaged: tensor of %u dimensions (at most 4 are possible)", n_dims));
     t.n_dims = static_cast<int>(n_dims);
@@ -93,14 +95,14 @@ TensorInfo read_entry(const InputFile & file, HeaderStream & stream, int part) {
 void place_tensors(const InputFile & file, GgufHeader & header) {
     for (TensorInfo & t : header.tensors) {
         if (t.offset % header.alignment != 0) {
-            throw Error(PYSPEC_FILE_FORMAT, format("%s: damaged: tensor %s starts at %llu, expected a multiple of %u",
-                                                   file.path().c_str(), quoted(t.name).c_str(), static_cast<ull>(t.offset),
-                                                   header.alignment));
+            throw Error(PYSPEC_FILE_FORMAT,
+                        format("%s: damaged: tensor %s starts at %llu, expected a multiple of %u", file.path().c_str(),
+                               quote_bytes(t.name).c_str(), static_cast<ull>(t.offset), header.alignment));
         }
         if (t.offset > std::numeric_limits<uint64_t>::max() / 4 || t.bytes > std::numeric_limits<uint64_t>::max() / 4) {
-            throw Error(PYSPEC_FILE_FORMAT, format("%s: damaged: tensor %s starts at %llu and has %llu bytes",
-                                                   file.path().c_str(), quoted(t.name).c_str(), static_cast<ull>(t.offset),
-                                                   static_cast<ull>(t.bytes)));
+            throw Error(PYSPEC_FILE_FORMAT,
+                        format("%s: damaged: tensor %s starts at %llu and has %llu bytes", file.path().c_str(),
+                               quote_bytes(t.name).c_str(), static_cast<ull>(t.offset), static_cast<ull>(t.bytes)));
         }
         t.offset += header.data_offset;
         header.data_end = std::max(header.data_end, t.offset + t.bytes);
@@ -108,34 +110,38 @@ void place_tensors(const InputFile & file, GgufHeader & header) {
     std::vector<const TensorInfo *> order;
     order.reserve(header.tensors.size());
     for (const TensorInfo & t : header.tensors) order.push_back(&t);
-    std::sort(order.begin(), order.end(), [](const TensorInfo * a, const TensorInfo * b) { return a->offset < b->offset; });
+    std::sort(order.begin(), order.end(),
+              [](const TensorInfo * a, const TensorInfo * b) { return a->offset < b->offset; });
     for (size_t i = 0; i < order.size(); i++) {
         const TensorInfo & t = *order[i];
         if (t.offset + t.bytes > file.size()) {
-            throw Error(PYSPEC_FILE_FORMAT,
-                        format("%s: the file is cut short: it has %s, but tensor %s ends at byte %llu and the last one at byte "
-                               "%llu (%.1f %% of the file is there); the download is incomplete",
-                               file.path().c_str(), byte_size(file.size()).c_str(), quoted(t.name).c_str(),
-                               static_cast<ull>(t.offset + t.bytes), static_cast<ull>(header.data_end),
-                               100.0 * static_cast<double>(file.size()) / static_cast<double>(header.data_end)));
+            throw Error(
+                PYSPEC_FILE_FORMAT,
+                format("%s: the file is cut short: it has %s, but tensor %s ends at byte %llu and the last one at byte "
+                       "%llu (%.1f %% of the file is there); the download is incomplete",
+                       file.path().c_str(), byte_size(file.size()).c_str(), quote_bytes(t.name).c_str(),
+                       static_cast<ull>(t.offset + t.bytes), static_cast<ull>(header.data_end),
+                       100.0 * static_cast<double>(file.size()) / static_cast<double>(header.data_end)));
         }
         if (i + 1 < order.size() && t.offset + t.bytes > order[i + 1]->offset) {
-            throw Error(PYSPEC_FILE_FORMAT, format("%s: damaged: tensors %s and %s overlap", file.path().c_str(),
-                                                   quoted(t.name).c_str(), quoted(order[i + 1]->name).c_str()));
+            throw Error(PYSPEC_FILE_FORMAT,
+                        format("%s: damaged: tensors %s and %s overlap", file.path().c_str(),
+                               quote_bytes(t.name).c_str(), quote_bytes(order[i + 1]->name).c_str()));
         }
     }
 }
 
 } // namespace
 
-void read_tensor_table(const InputFile & file, HeaderStream & stream, uint64_t n_tensors, int part, GgufHeader & header) {
+void read_tensor_table(const InputFile & file, HeaderStream & stream, uint64_t n_tensors, int part,
+                       GgufHeader & header) {
     stream.set_context("the tensor table");
     stream.require(n_tensors, MIN_TENSOR_BYTES, "tensors");
     std::unordered_set<std::string> names;
     for (uint64_t i = 0; i < n_tensors; i++) {
         stream.set_context(format("tensor %llu of %llu", static_cast<ull>(i + 1), static_cast<ull>(n_tensors)));
         TensorInfo t = read_entry(file, stream, part);
-        if (!names.insert(t.name).second) stream.fail("tensor " + quoted(t.name) + " appears twice");
+        if (!names.insert(t.name).second) stream.fail("tensor " + quote_bytes(t.name) + " appears twice");
         header.tensors.push_back(std::move(t));
     }
     const uint64_t table_end = stream.position();
@@ -152,8 +158,10 @@ bool is_weight_type(ggml_type type) {
     case GGML_TYPE_I64:
     case GGML_TYPE_F64:
     case GGML_TYPE_Q8_1:
-    case GGML_TYPE_Q8_K: return false;
-    default: return ggml_type_size(type) > 0;
+    case GGML_TYPE_Q8_K:
+        return false;
+    default:
+        return ggml_type_size(type) > 0;
     }
 }
 

@@ -10,6 +10,7 @@ constexpr uint64_t MIN_TENSOR_BYTES = 8 + 1 + 4 + 4 + 8; // shortest entry: a na
 
 // Reads n_tensors entries from the stream (which stands at the first), fills header.tensors, data_offset and data_end.
 // header.alignment must be set. Throws FILE_FORMAT and UNSUPPORTED.
-void read_tensor_table(const InputFile & file, HeaderStream & stream, uint64_t n_tensors, int part, GgufHeader & header);
+void read_tensor_table(const InputFile & file, HeaderStream & stream, uint64_t n_tensors, int part,
+                       GgufHeader & header);
 
 } // namespace pyspec

@@ -10,8 +10,8 @@
 
 namespace pyspec {
 
-// Open addressing over ids: a vocabulary of 262k texts is indexed several times faster than with a node-based map, which
-// is a visible part of the time to open a model. The vocabulary must outlive the index and keep its texts.
+// Open addressing over ids: a vocabulary of 262k texts is indexed several times faster than with a node-based map,
+// which is a visible part of the time to open a model. The vocabulary must outlive the index and keep its texts.
 class TokenIndex {
 public:
     explicit TokenIndex(const Vocabulary & vocab)
@@ -32,12 +32,12 @@ private:
     // Slot that holds the text, or the empty one where it belongs. At most half of the slots are ever used.
     size_t slot_of(std::string_view text) const {
         const size_t mask = slots_.size() - 1;
-        for (size_t i = std::hash<std::string_view>{}(text) & mask;; i = (i + 1) & mask) {
+        for (size_t i = std::hash<std::string_view>{}(text)&mask;; i = (i + 1) & mask) {
             if (slots_[i] < 0 || vocab_.token_text(slots_[i]) == text) return i;
         }
     }
 
-    const Vocabulary &   vocab_;
+    const Vocabulary & vocab_;
     std::vector<int32_t> slots_;
 };
 

@@ -39,9 +39,12 @@ public:
     }
 
 private:
-    [[noreturn]] void fail(const std::string & text) const { throw Error(PYSPEC_FILE_FORMAT, file_.path() + ": " + text); }
+    [[noreturn]] void fail(const std::string & text) const {
+        throw Error(PYSPEC_FILE_FORMAT, file_.path() + ": " + text);
+    }
 
-    const MetaValue * find_array(const char * key, std::initializer_list<MetaType> elements, const char * expected) const {
+    const MetaValue * find_array(const char * key, std::initializer_list<MetaType> elements,
+                                 const char * expected) const {
         const auto it = file_.metadata().find(key);
         if (it == file_.metadata().end()) return nullptr;
         const MetaValue & value = it->second;
@@ -55,12 +58,14 @@ private:
 
     void check_length(const char * key, const MetaValue & value) const {
         if (value.count == static_cast<uint64_t>(v_->n_tokens)) return;
-        fail(format("key '%s' has %llu entries, expected %d (one per token)", key, static_cast<ull>(value.count), v_->n_tokens));
+        fail(format("key '%s' has %llu entries, expected %d (one per token)", key, static_cast<ull>(value.count),
+                    v_->n_tokens));
     }
 
     void read_tokens() {
         const MetaValue * tokens = find_array(TOKENS, {MetaType::string}, "an array of strings");
-        if (tokens == nullptr) fail(format("key '%s' is missing, although key 'tokenizer.ggml.model' is there", TOKENS));
+        if (tokens == nullptr)
+            fail(format("key '%s' is missing, although key 'tokenizer.ggml.model' is there", TOKENS));
         if (tokens->count == 0 || tokens->count > INT32_MAX) {
             fail(format("key '%s' has %llu entries", TOKENS, static_cast<ull>(tokens->count)));
         }
@@ -72,7 +77,7 @@ private:
             if (same < 0) continue;
             // Text to id would depend on luck, and with it what a prompt means.
             fail(format("key '%s': tokens %d and %d have the same text %s", TOKENS, same, id,
-                        quoted(v_->token_text(id)).c_str()));
+                        quote_bytes(v_->token_text(id)).c_str()));
         }
     }
 
@@ -107,8 +112,9 @@ private:
             n_unknown++;
         }
         if (n_unknown > 0) {
-            log_message(PYSPEC_LOG_WARN, format("%s: %d tokens have a type this build does not know; they are never printed",
-                                                file_.path().c_str(), n_unknown));
+            log_message(PYSPEC_LOG_WARN,
+                        format("%s: %d tokens have a type this build does not know; they are never printed",
+                               file_.path().c_str(), n_unknown));
         }
     }
 
@@ -121,7 +127,8 @@ private:
         for (size_t i = 0; i < n; i++) {
             if (scores->element == MetaType::f32) {
                 std::memcpy(&v_->scores[i], scores->bytes.data() + i * sizeof(float), sizeof(float));
-                if (std::isnan(v_->scores[i])) fail(format("key '%s': the score of token %zu is not a number", SCORES, i));
+                if (std::isnan(v_->scores[i]))
+                    fail(format("key '%s': the score of token %zu is not a number", SCORES, i));
             } else {
                 int32_t value;
                 std::memcpy(&value, scores->bytes.data() + i * sizeof value, sizeof value);
@@ -133,20 +140,21 @@ private:
     void read_merges() {
         v_->merges_offset.push_back(0);
         const MetaValue * merges = find_array(MERGES, {MetaType::string}, "an array of strings");
-        const bool        is_bpe = v_->kind == "gpt2" || v_->kind == "gemma4";
+        const bool is_bpe        = v_->kind == "gpt2" || v_->kind == "gemma4";
         if (merges == nullptr) {
             // Kimi's vocabulary ranks by id and has no list.
             if (is_bpe && v_->pre != "kimi-k2") fail(format("key '%s' is missing in a BPE vocabulary", MERGES));
             return;
         }
         if (!is_bpe) return;
-        if (merges->count > INT32_MAX) fail(format("key '%s' has %llu entries", MERGES, static_cast<ull>(merges->count)));
+        if (merges->count > INT32_MAX)
+            fail(format("key '%s' has %llu entries", MERGES, static_cast<ull>(merges->count)));
         for (size_t i = 0; i < merges->strings.size(); i++) {
             const std::string_view merge = merges->strings[i];
-            const size_t           space = merge.find(' ', 1); // the left side is never empty and may be a space itself
+            const size_t space           = merge.find(' ', 1); // the left side is never empty and may be a space itself
             if (merge.empty() || space == merge.npos || space + 1 == merge.size()) {
                 fail(format("key '%s': entry %zu is %s, expected two symbols with a space between", MERGES, i,
-                            quoted(merge).c_str()));
+                            quote_bytes(merge).c_str()));
             }
         }
         v_->n_merges = static_cast<int32_t>(merges->count);
@@ -154,13 +162,15 @@ private:
         pack(merges->strings, v_->merges, v_->merges_offset, false);
     }
 
-    const ModelFile &           file_;
+    const ModelFile & file_;
     std::unique_ptr<Vocabulary> v_;
-    std::optional<TokenIndex>   index_;
+    std::optional<TokenIndex> index_;
 };
 
 } // namespace
 
-std::unique_ptr<Vocabulary> read_vocabulary(const ModelFile & file) { return VocabularyReader(file).read(); }
+std::unique_ptr<Vocabulary> read_vocabulary(const ModelFile & file) {
+    return VocabularyReader(file).read();
+}
 
 } // namespace pyspec

@@ -1,7 +1,8 @@
 """The binding to the C core: the only Python that knows C.
 
-`lib()` gives cffi's two objects, `check` turns a status into an error, `run_cancellable` runs a long call so that Ctrl-C
-and CancelToken work, `drain_log` forwards the core's log. The library is loaded by the first `lib()`, not by the import.
+`lib()` gives cffi's two objects and `check` turns a status into an error; `jobs.run_cancellable` runs a long call so
+that Ctrl-C and CancelToken work, `log.drain_log` forwards the core's log. The library is loaded by the first `lib()`,
+not by the import.
 
 The folder that holds the library is this package's, or the one named by the environment variable PYSPEC_NATIVE_DIR
 (for developers: the folder `native` of a CMake build).
@@ -53,7 +54,9 @@ def build_info() -> dict[str, Any]:
     try:
         record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise UnsupportedError(f"pyspec's build record {path} cannot be read ({error}); install pyspec again") from None
+        raise UnsupportedError(
+            f"pyspec's build record {path} cannot be read ({error}); install pyspec again"
+        ) from None
     return record
 
 

@@ -35,7 +35,7 @@ def refuse_foreign_cpu(required: Iterable[str], cpuinfo: Path | None = None) -> 
     missing = [name for name in required if name not in flags]
     if missing:
         raise UnsupportedError(
-            f"this pyspec was built for a CPU with {', '.join(missing)}, which this CPU does not have; install it on this "
-            "machine from its source folder (`pip install .`), or build for any x86-64-v2 CPU with "
+            f"this pyspec was built for a CPU with {', '.join(missing)}, which this CPU does not have; "
+            "install it on this machine from its source folder (`pip install .`), or build for any x86-64-v2 CPU with "
             "`CMAKE_ARGS=-DPYSPEC_PORTABLE=ON pip install .`"
         )

@@ -1,7 +1,7 @@
 """Long calls into the core: cancellable, with progress, and with a Python that stays responsive.
 
-The core never calls Python. A call that may take longer than 50 ms runs on a worker thread while the calling thread waits in
-slices, so that Ctrl-C is seen at once; cancelling sets a flag that the core looks at.
+The core never calls Python. A call that may take longer than 50 ms runs on a worker thread while the calling thread
+waits in slices, so that Ctrl-C is seen at once; cancelling sets a flag that the core looks at.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ SLICE = 0.02
 class CancelToken:
     """Cancels the calls it is handed to, from any thread, now and later.
 
-        token = CancelToken()
-        threading.Timer(1.0, token.cancel).start()
-        context.decode(tokens, cancel=token)     # raises CancelledError after about a second
+    token = CancelToken()
+    threading.Timer(1.0, token.cancel).start()
+    context.decode(tokens, cancel=token)     # raises CancelledError after about a second
     """
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ def run_cancellable(
     """Run `function(*args, job)`, a C function that returns a status, and raise its error if it fails.
 
     The function runs on a worker thread; this thread waits, reports the fraction done to `progress`, and cancels when
-    interrupted (KeyboardInterrupt), when `progress` raises, or when `cancel` is cancelled. It always waits for the worker
+    interrupted (KeyboardInterrupt), when `progress` raises, or when `cancel` is cancelled. It waits for the worker
     to end, so the arguments are free to use again afterwards. An interrupt that comes when the work is all but done is
     raised although the work was done: callers look at their out arguments in a `finally`.
 

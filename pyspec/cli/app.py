@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import Annotated, Any
 
 import typer
 
 from pyspec.cli import bench, chat, check_pair, fetch, generate, inspect
 from pyspec.cli.common import PROGRAM, USAGE, Runtime, end_with, report
+
+_USAGE_ERROR = typer.BadParameter.__mro__[2]  # click's ClickException, wherever this typer keeps it
+
+# The runtime of the running `main`, for the errors of its verb.
+_runtime: ContextVar[Runtime] = ContextVar("pyspec_cli_runtime")
 
 # Plain help: half the start time of the boxed one, and the same in logs and terminals.
 app = typer.Typer(
@@ -21,14 +28,33 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-app.command("chat")(chat.chat)
-app.command("generate")(generate.generate)
-app.command("inspect")(inspect.inspect)
-app.command("check-pair")(check_pair.check_pair)
-app.command("fetch")(fetch.fetch)
-app.command("bench")(bench.bench)
 
-_USAGE_ERROR = typer.BadParameter.__mro__[2]  # click's ClickException, wherever this typer keeps it
+
+def _guarded(verb: Callable[..., None]) -> Callable[..., None]:
+    """The verb with its errors turned into a line and an exit code, before typer makes its own of some of them."""
+
+    @functools.wraps(verb)
+    def call(*arguments: Any, **options: Any) -> None:
+        try:
+            verb(*arguments, **options)
+        except (typer.Exit, typer.Abort, _USAGE_ERROR):
+            raise
+        except (Exception, KeyboardInterrupt) as error:
+            raise typer.Exit(end_with(error, _runtime.get())) from error
+
+    return call
+
+
+for _name, _verb in (
+    ("chat", chat.chat),
+    ("generate", generate.generate),
+    ("inspect", inspect.inspect),
+    ("check-pair", check_pair.check_pair),
+    ("fetch", fetch.fetch),
+    ("bench", bench.bench),
+):
+    app.command(_name)(_guarded(_verb))
+
 
 
 def _version(value: bool) -> None:
@@ -65,6 +91,7 @@ def main(arguments: Sequence[str] | None = None, runtime: Runtime | None = None)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a model may emit what the terminal's encoding lacks
+    token = _runtime.set(own)
     try:
         result: Any = app(args=words, prog_name=PROGRAM, standalone_mode=False, obj=own)
         sys.stdout.flush()
@@ -73,6 +100,8 @@ def main(arguments: Sequence[str] | None = None, runtime: Runtime | None = None)
         return USAGE
     except (Exception, KeyboardInterrupt) as error:
         return end_with(error, own)
+    finally:
+        _runtime.reset(token)
     return result if isinstance(result, int) else 0
 
 

@@ -51,9 +51,7 @@ class Manifest(dict[str, ManifestEntry]):
 
 def manifest_path() -> Path:
     """Where the manifest lies: inside the installed package, else in the source tree."""
-    import pyspec
-
-    package = Path(next(iter(pyspec.__path__)))
+    package = Path(__file__).resolve().parent.parent
     installed = package / "models" / "manifest.toml"
     return installed if installed.is_file() else package.parent / "models" / "manifest.toml"
 

@@ -42,8 +42,8 @@ class Tokenizer(ABC):
             text: any text. Bytes need not be valid UTF-8; they are never refused, and every kind reads them as llama.cpp
                 does. BPE: a byte that starts no character is read as U+FFFD (one per byte; over-long forms are read as
                 the character they spell, surrogates keep their three bytes), so the text does not come back from
-                ``decode``. SPM: bytes that form no known character become byte tokens and do come back. Lone surrogates
-                of a str count as their three bytes.
+                ``decode``. SPM: the first byte of a character decides how many bytes belong to it, and a group that is no
+                character becomes byte tokens. Lone surrogates of a str count as their three bytes.
             add_special: add BOS and EOS where the vocabulary wants them. A BOS already in the text is not noticed.
             parse_special: the text of control tokens stands for the token. Without it such text is plain text; only
                 user-defined tokens are always recognised.

@@ -12,7 +12,8 @@ ids should not depend on which of the two runtimes a user came from:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 
 from pyspec.errors import UnsupportedError
 
@@ -72,16 +73,32 @@ def _ranges(listing: str) -> str:
     return "".join("-".join(chr(int(code, 16)) for code in entry.split("-")) for entry in listing.split())
 
 
-_EAST_ASIAN = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
+# White space is never part of the literal ranges: llama.cpp hides it from them.
+_EAST_ASIAN = r"[[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]&&[^\s]]+"
 _DEEPSEEK_LLM = (
     r"[\r\n]",
     rf"\s?[A-Za-z{_ranges(_CASED_LETTERS)}]+",
-    "\\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+",
+    r"\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3001-\u3002]+",
     r"\s+\z",
     _EAST_ASIAN,
     r"\p{N}+",
 )
 _DEEPSEEK_CODER = (r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", _EAST_ASIAN, r"\p{N}")
+
+# Characters of Unicode 16, which `tokenizers` knows and llama.cpp's tables (Unicode 15.1) take for unassigned.
+_NEWER = """
+0897 1B4E-1B4F 1B7F 1C89-1C8A 2427-2429 31E4-31E5 A7CB-A7CD A7DA-A7DC 105C0-105F3 10D40-10D65 10D69-10D85 10D8E-10D8F
+10EC2-10EC4 10EFC 11380-11389 1138B 1138E 11390-113B5 113B7-113C0 113C2 113C5 113C7-113CA 113CC-113D5 113D7-113D8
+113E1-113E2 116D0-116E3 11BC0-11BE1 11BF0-11BF9 11F5A 13460-143FA 16100-16139 16D40-16D79 18CFF 1CC00-1CCF9 1CD00-1CEB3
+1E5D0-1E5FA 1E5FF 1F8B2-1F8BB 1F8C0-1F8C1 1FA89 1FA8F 1FABE 1FAC6 1FADC 1FADF 1FAE9 1FBCB-1FBEF
+"""
+
+
+def _without_newer(regex: str) -> str:
+    """``regex`` with every category limited to the characters llama.cpp knows."""
+    newer = _ranges(_NEWER)
+    return re.sub(r"\\p\{\w\}", lambda category: f"[{category[0]}&&[^{newer}]]", regex)
+
 
 _SETS: tuple[tuple[PreTokenizer, str], ...] = (
     (
@@ -99,7 +116,7 @@ _SETS: tuple[tuple[PreTokenizer, str], ...] = (
     (PreTokenizer((_TEKKEN,), ignore_merges=True, add_bos=True), "tekken"),
     (PreTokenizer((_GPT4O,)), "gpt-4o llama4 kanana2 talkie minimax-m2"),
     (
-        PreTokenizer((r"\p{N}{1,3}", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+", _DEEPSEEK3)),
+        PreTokenizer((r"\p{N}{1,3}", r"[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+", _DEEPSEEK3)),
         "deepseek-v3 hunyuan-dense joyai-llm hy_v4",
     ),
     (PreTokenizer(_DEEPSEEK_LLM), "deepseek-llm"),
@@ -126,7 +143,8 @@ def supported_names() -> list[str]:
 def find_pretokenizer(name: str) -> PreTokenizer:
     """The pre-tokenizer of that name; "" (the key is missing) means "default". Raises UnsupportedError."""
     try:
-        return _BY_NAME[name or "default"]
+        pre = _BY_NAME[name or "default"]
     except KeyError:
         known = ", ".join(supported_names())
         raise UnsupportedError(f'pre-tokenizer "{name}" is not supported; supported are: {known}') from None
+    return replace(pre, regexes=tuple(_without_newer(regex) for regex in pre.regexes))

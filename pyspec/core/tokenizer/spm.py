@@ -7,7 +7,7 @@ from struct import pack
 from typing import TYPE_CHECKING
 
 from pyspec.core.tokenizer.base import Tokenizer, bool_key
-from pyspec.core.tokenizer.pieces import undo_space_mark
+from pyspec.core.tokenizer.pieces import SPACE_MARK, undo_space_mark
 from pyspec.core.tokenizer.utf8 import symbol_lengths
 from pyspec.core.vocab import TokenType, Vocab
 from pyspec.errors import FileFormatError
@@ -56,6 +56,7 @@ class SpmTokenizer(Tokenizer):
 
     def _encode_broken(self, data: bytes) -> list[int]:
         """Ids of bytes that are not UTF-8: symbols that are no characters become byte tokens and part what is around."""
+        data = data.replace(b" ", SPACE_MARK)  # first, as llama.cpp does: a broken symbol may swallow part of the mark
         ids: list[int] = []
         run: list[str] = []
         at = 0

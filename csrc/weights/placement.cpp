@@ -1,0 +1,26 @@
+#include "weights/placement.h"
+
+#include "support/error.h"
+
+namespace pyspec {
+
+Placement place_weights(const std::string & device, bool use_mmap, uint64_t weight_bytes, uint64_t available_bytes) {
+    if (device != "cpu") {
+        throw Error(PYSPEC_UNSUPPORTED,
+                    format("device '%s' is not available: this version of pyspec computes on the CPU "
+                           "only (use device 'cpu')",
+                           device.c_str()));
+    }
+    if (use_mmap) {
+        return Placement::mapped;
+    }
+    if (available_bytes != 0 && weight_bytes > available_bytes) {
+        throw Error(PYSPEC_OUT_OF_MEMORY,
+                    format("the weights need %.0f MB but %.0f MB are available; mapping the file "
+                           "(use_mmap) needs no copy",
+                           static_cast<double>(weight_bytes) / 1e6, static_cast<double>(available_bytes) / 1e6));
+    }
+    return Placement::read;
+}
+
+} // namespace pyspec
