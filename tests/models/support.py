@@ -1,0 +1,116 @@
+"""What the model tests share: prompts, running pyspec and the oracle, and the error measure."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tests.oracle import Oracle
+from tests.reference import forward
+from tests.tiny import FAMILIES, build_model
+
+Logits = npt.NDArray[np.float32]
+
+# f32 weights, f32 cache: measured 2e-7 … 2e-6.
+F32_TOLERANCE = 1e-5
+# Gelu is a table of halves in ggml's CPU backend: where two sums differ in the last bit, an entry flips now
+# and then by 1/2048. Measured up to 2e-4, for pyspec and for the float64 reference alike; the smallest mistake
+# of test_perturbations.py gives 8e-3.
+GELU_TOLERANCE = 4e-4
+F16_CACHE_TOLERANCE = 5e-3
+Q8_CACHE_TOLERANCE = 2e-2
+
+
+def f32_tolerance(family: str) -> float:
+    return GELU_TOLERANCE if FAMILIES[family].arch == "gemma3" else F32_TOLERANCE
+
+
+def random_tokens(n_vocab: int, n: int, seed: int = 1) -> list[int]:
+    return [int(t) for t in np.random.default_rng(seed).integers(0, n_vocab, n)]
+
+
+@functools.cache
+def prompt(
+    family: str, n: int = 64, margin: float = 0.01, overrides: tuple[tuple[str, Any], ...] = ()
+) -> tuple[int, ...]:
+    """Random tokens. For mixtures of experts: such that no routing decision is nearer than `margin` (in
+    router logits), because rounding noise that turns a decision says nothing about correctness."""
+    model = build_model(family, overrides=dict(overrides))
+    n_vocab = len(model.vocab.texts)
+    for seed in range(1, 2000):
+        tokens = random_tokens(n_vocab, n, seed)
+        if not model.hyper.n_expert:
+            return tuple(tokens)
+        trace = forward(model, tokens, dtype=np.float32)
+        if all(float(m.min()) >= margin for m in trace.router_margins):
+            return tuple(tokens)
+    raise AssertionError(f"no prompt of {n} tokens with router margins above {margin} for {family}")
+
+
+def relative_error(a: Logits, b: Logits, reference: Logits | None = None) -> float:
+    """Largest absolute difference, as a fraction of the range of the reference's logits."""
+    r = b if reference is None else reference
+    return float(np.max(np.abs(a.astype(np.float64) - b)) / (float(r.max()) - float(r.min())))
+
+
+def chunks(tokens: Sequence[int], sizes: int | Iterable[int]) -> Iterable[Sequence[int]]:
+    """Cut tokens into chunks of one size, or of the given sizes in turn (the last repeats)."""
+    steps = [sizes] if isinstance(sizes, int) else list(sizes)
+    i, turn = 0, 0
+    while i < len(tokens):
+        n = steps[min(turn, len(steps) - 1)]
+        yield tokens[i : i + n]
+        i, turn = i + n, turn + 1
+
+
+def open_context(path: Path, **options: Any) -> Any:
+    """A pyspec Context on a file, one thread and f32 cache unless told otherwise. Closing it closes the
+    model as well."""
+    from pyspec.core.context import Context
+    from pyspec.core.model import Model
+
+    kv = options.pop("kv", "f32")
+    settings: dict[str, Any] = {
+        "n_ctx": 1024,
+        "n_threads": 1,
+        "n_outputs": 512,
+        "type_k": kv,
+        "type_v": kv,
+        **options,
+    }
+    model = Model(path)
+    return Context(model, **settings)
+
+
+def decode_rows(
+    ctx: Any, tokens: Sequence[int], *, sizes: int | Iterable[int] = 512, **options: Any
+) -> Logits:
+    """Append tokens to a Context in chunks and return all logits, (len(tokens), n_vocab)."""
+    out = []
+    for part in chunks(tokens, sizes):
+        ctx.decode(part, outputs="all", **options)
+        out.append(np.stack([np.array(ctx.logits(i)) for i in range(len(part))]))
+    return np.concatenate(out)
+
+
+def pyspec_logits(
+    path: Path, tokens: Sequence[int], *, sizes: int | Iterable[int] = 512, **options: Any
+) -> Logits:
+    with open_context(path, **options) as ctx:
+        return decode_rows(ctx, tokens, sizes=sizes)
+
+
+@functools.lru_cache(maxsize=256)
+def _oracle_logits(path: Path, tokens: tuple[int, ...], options: tuple[tuple[str, Any], ...]) -> Logits:
+    with Oracle(path, **dict(options)) as oracle:
+        return oracle.decode(tokens)
+
+
+def oracle_logits(path: Path, tokens: Sequence[int], **options: Any) -> Logits:
+    """The oracle's logits of every token; kept, since many tests compare with the same run."""
+    return _oracle_logits(path, tuple(tokens), tuple(sorted(options.items())))
