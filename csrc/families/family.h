@@ -44,6 +44,6 @@ struct FamilyEntry {
 
 const std::vector<FamilyEntry> & families();
 // Throws UNSUPPORTED naming the architecture and listing the known ones.
-const FamilyEntry & find_family(std::string_view architecture);
+const FamilyEntry & find_family(const ModelFile & file);
 
 } // namespace pyspec

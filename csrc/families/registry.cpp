@@ -1,4 +1,5 @@
 #include "families/family.h"
+#include "support/text.h"
 
 namespace pyspec {
 
@@ -17,16 +18,18 @@ const std::vector<FamilyEntry> & families() {
     return entries;
 }
 
-const FamilyEntry & find_family(std::string_view architecture) {
-    std::string known;
+const FamilyEntry & find_family(const ModelFile & file) {
+    const std::string_view architecture = file.get_str("general.architecture");
+    std::string            known;
     for (const FamilyEntry & entry : families()) {
         if (architecture == entry.architecture) {
             return entry;
         }
         known += (known.empty() ? "" : ", ") + std::string(entry.architecture);
     }
-    throw Error(PYSPEC_UNSUPPORTED, format("architecture '%.*s' is not supported (supported: %s)",
-                                           static_cast<int>(architecture.size()), architecture.data(), known.c_str()));
+    throw Error(PYSPEC_UNSUPPORTED,
+                format("%s: architecture %s is not supported (supported: %s)", file.path().c_str(),
+                       quote_bytes(architecture).c_str(), known.c_str()));
 }
 
 } // namespace pyspec

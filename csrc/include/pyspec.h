@@ -380,7 +380,7 @@ PYSPEC_API void pyspec_sampler_free(pyspec_sampler * sampler);
 PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_sampler_clone(const pyspec_sampler * sampler, pyspec_sampler ** copy);
 
 /* Choose a token for the next logical index; changes nothing in the sampler. logits: {n_vocab}. OPTION when every
- * candidate is forbidden or a logit is NaN. */
+ * candidate is forbidden or a logit is NaN or +infinity. */
 PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_sampler_sample(const pyspec_sampler * sampler, const float * logits,
                                                                pyspec_token * token);
 /* Tell the sampler that a token was emitted: history grows, logical index + 1. prompt = true: only the history grows

@@ -15,7 +15,7 @@ std::shared_ptr<const Model> Model::load(const std::string & path, const ModelOp
     check_cancelled(job, "loading the model");
 
     const ModelFile & file    = *model->file_;
-    const FamilyEntry & entry = find_family(file.get_str("general.architecture"));
+    const FamilyEntry & entry = find_family(file);
 
     model->vocabulary_ = read_vocabulary(file);
     check_cancelled(job, "loading the model");
