@@ -15,8 +15,8 @@ static int fail(const char * what) {
     return 1;
 }
 
-static int generate(const pyspec_model * model, pyspec_context * ctx, pyspec_sampler * sampler, const pyspec_token * prompt,
-                    int32_t n_prompt, int n_new) {
+static int generate(const pyspec_model * model, pyspec_context * ctx, pyspec_sampler * sampler,
+                    const pyspec_token * prompt, int32_t n_prompt, int n_new) {
     pyspec_token token = 0;
     pyspec_batch batch = {.tokens = prompt, .n_tokens = n_prompt, .positions = NULL, .outputs = NULL};
     for (int i = 0; i < n_new; i++) {
@@ -26,7 +26,7 @@ static int generate(const pyspec_model * model, pyspec_context * ctx, pyspec_sam
         fprintf(stderr, "%d ", (int)token);
         if (pyspec_token_is_eog(model, token)) break;
 
-        char    piece[256];
+        char piece[256];
         int32_t length = pyspec_token_piece(model, token, false, piece, (int32_t)sizeof piece);
         fwrite(piece, 1, length < (int32_t)sizeof piece ? (size_t)length : sizeof piece, stdout);
 
@@ -45,21 +45,21 @@ int main(int argc, char ** argv) {
     pyspec_token prompt[MAX_PROMPT];
     for (int i = 3; i < argc; i++) prompt[i - 3] = (pyspec_token)atoi(argv[i]);
 
-    pyspec_model_params   model_params;
+    pyspec_model_params model_params;
     pyspec_context_params context_params;
     pyspec_sampler_params sampler_params;
     pyspec_model_params_default(&model_params, sizeof model_params);
     pyspec_context_params_default(&context_params, sizeof context_params);
     pyspec_sampler_params_default(&sampler_params, sizeof sampler_params);
     context_params.n_ctx       = 512;
-    context_params.n_threads   = 2;
+    context_params.n_threads   = 1;
     sampler_params.temperature = 0.0f;
 
-    pyspec_model *    model   = NULL;
-    pyspec_context *  ctx     = NULL;
-    pyspec_sampler *  sampler = NULL;
+    pyspec_model * model     = NULL;
+    pyspec_context * ctx     = NULL;
+    pyspec_sampler * sampler = NULL;
     pyspec_model_info info;
-    int               result  = 1;
+    int result = 1;
     if (pyspec_model_load(argv[1], &model_params, NULL, &model) != PYSPEC_OK) {
         fail("load");
     } else if (pyspec_model_get_info(model, &info, sizeof info) != PYSPEC_OK) {

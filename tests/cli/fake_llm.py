@@ -26,14 +26,19 @@ from pyspec.llm.results import ChatResult, Chunk, Usage
 from pyspec.speculation.stats import DrafterStats, Stats
 
 WIDE = "日本語の文章は空白なしで続きます。" * 8 + " 👩‍🚀 naïve café"
-CODE = "Here:\n```python\nprint('a line of code that is far longer than eighty columns and must not be wrapped by the chat')\n```\nDone."
+LONG_LINE = (
+    "print('a line of code that is far longer than eighty columns and must not be wrapped by the chat')"
+)
+CODE = f"Here:\n```python\n{LONG_LINE}\n```\nDone."
 ESCAPES = "before \x1b[2J\x1b]0;title\x07 after"
 
 
 class FakeLLM:
     """The part of LLM's interface that the command line uses."""
 
-    def __init__(self, path: Any, draft: Any = None, drafters: Any = None, *, n_ctx: int = 4096, **options: Any) -> None:
+    def __init__(
+        self, path: Any, draft: Any = None, drafters: Any = None, *, n_ctx: int = 4096, **options: Any
+    ) -> None:
         known = {"progress", "n_draft", "n_threads", "template"}
         if set(options) - known:
             raise OptionError(f"unknown options {sorted(set(options) - known)}")
@@ -82,7 +87,11 @@ class FakeLLM:
         else:
             words = [f"[{roles}] ", "you ", "said: ", question]
         prompt = sum(len(message["content"].split()) for message in messages)
-        return self._answer(words, prompt, delay, options) if stream else self._last(words, prompt, delay, options)
+        return (
+            self._answer(words, prompt, delay, options)
+            if stream
+            else self._last(words, prompt, delay, options)
+        )
 
     def stream(self, prompt: str, **options: Any) -> Iterator[Chunk]:
         return self._answer(["<raw> ", prompt], len(prompt.split()), 0.0, options)
@@ -93,7 +102,9 @@ class FakeLLM:
     def _last(self, *arguments: Any) -> Any:
         return [chunk.result for chunk in self._answer(*arguments)][-1]
 
-    def _answer(self, words: list[str], prompt: int, delay: float, options: dict[str, Any]) -> Iterator[Chunk]:
+    def _answer(
+        self, words: list[str], prompt: int, delay: float, options: dict[str, Any]
+    ) -> Iterator[Chunk]:
         if prompt > self.n_ctx:
             raise ContextFullError(f"the prompt has {prompt} tokens, the context holds n_ctx={self.n_ctx}")
         self._cancelled.clear()
@@ -121,7 +132,9 @@ class FakeLLM:
         for name in names:
             stats.drafters[name] = DrafterStats(12, 10, 31, 27, [10, 10, 11], [10, 9, 8], 12.0)
         tokens = list(range(len(said)))
-        return ChatResult("".join(said), tokens, None, reason, Usage(prompt, len(said)), stats, options.get("seed") or 7)
+        return ChatResult(
+            "".join(said), tokens, None, reason, Usage(prompt, len(said)), stats, options.get("seed") or 7
+        )
 
 
 if __name__ == "__main__":

@@ -48,7 +48,9 @@ def test_answers_stream(terminal: Callable[..., Any], some_file: str) -> None:
     child.expect("word3 ")
     early = time.monotonic()
     child.expect("word60 ")
-    assert time.monotonic() - early > 0.5, "57 words at 20 ms each cannot come at once unless they were held back"
+    assert time.monotonic() - early > 0.5, (
+        "57 words at 20 ms each cannot come at once unless they were held back"
+    )
     child.expect("word299")
     child.expect(r"300 tokens · 41\.2 tok/s")
     child.expect(PROMPT)
@@ -113,7 +115,10 @@ def test_code_is_not_wrapped_by_us(terminal: Callable[..., Any], some_file: str)
     child = terminal("chat", some_file, columns=60)
     child.expect(PROMPT)
     text = ask(child, "code please")
-    assert "print('a line of code that is far longer than eighty columns and must not be wrapped by the chat')" in text
+    assert (
+        "print('a line of code that is far longer than eighty columns and must not be wrapped by the chat')"
+        in text
+    )
 
 
 def test_a_model_cannot_control_the_terminal(terminal: Callable[..., Any], some_file: str) -> None:
@@ -130,7 +135,17 @@ def test_commands(terminal: Callable[..., Any], some_file: str) -> None:
     child = terminal("chat", some_file, "--system", "Be kind.")
     child.expect(PROMPT)
     help_text = ask(child, "/help")
-    for word in ("/help", "/stats", "/reset", "/system", "/drafters", "/quit", "Ctrl-C", "Ctrl-D", "Alt-Enter"):
+    for word in (
+        "/help",
+        "/stats",
+        "/reset",
+        "/system",
+        "/drafters",
+        "/quit",
+        "Ctrl-C",
+        "Ctrl-D",
+        "Alt-Enter",
+    ):
         assert word in help_text
     assert "no answer yet" in ask(child, "/stats")
     assert "[su] you said: hi" in ask(child, "hi")
@@ -160,7 +175,9 @@ def test_each_turn_says_how_the_drafter_did(terminal: Callable[..., Any], some_f
     child.expect(PROMPT)
     assert "drafters: draft-simple" in plain(child.before)
     for turn in range(3):
-        assert "4 tokens · 41.2 tok/s · draft-simple 3.1 per round, 87 % accepted" in ask(child, f"turn {turn}")
+        assert "4 tokens · 41.2 tok/s · draft-simple 3.1 per round, 87 % accepted" in ask(
+            child, f"turn {turn}"
+        )
     leave(child)
 
 

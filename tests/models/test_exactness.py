@@ -21,16 +21,18 @@ from .support import Logits, chunks, decode_rows, open_context, random_tokens
 
 SHORT_WIDTHS = [*range(2, 18), 33]
 ALL_WIDTHS = [*range(2, 18), 33, 64, 65, 128, 512]
-LENGTH = 640  # tokens of the common text, well past 512 cells
-STARTS = [600, 505, 200, 3, 0]  # cells in front of the batch: beyond 512, across 512, below
+LENGTH = 560  # tokens of the common text, past 512 cells
+STARTS = [530, 505, 60, 0]  # cells in front of the batch: beyond 512, across 512, below
 
 families = pytest.mark.parametrize("family", list(FAMILIES))
+# Graphs that differ; the two left out only differ in numbers handed to the same operations.
+graphs = pytest.mark.parametrize("family", [f for f in FAMILIES if f not in ("qwen3_yarn", "gemma3_softcap")])
 
 
-@functools.lru_cache(maxsize=8)
-def one_by_one(path: Path, kv: str, length: int = LENGTH) -> tuple[tuple[int, ...], Logits]:
+@functools.lru_cache(maxsize=64)
+def one_by_one(path: Path, kv: str) -> tuple[tuple[int, ...], Logits]:
     with open_context(path, kv=kv, n_threads=1) as ctx:
-        tokens = random_tokens(ctx.n_vocab, length, seed=7)
+        tokens = random_tokens(ctx.n_vocab, LENGTH, seed=7)
         rows = decode_rows(ctx, tokens, sizes=1)
     return tuple(tokens), rows
 
@@ -46,12 +48,10 @@ def same(got: Logits, expected: Logits, what: str) -> int:
     return len(got)
 
 
-def check_widths(
-    path: Path, kv: str, widths: Sequence[int], starts: Sequence[int], *, length: int = LENGTH, **options: Any
-) -> int:
+def check_widths(path: Path, kv: str, widths: Sequence[int], starts: Sequence[int], **options: Any) -> int:
     """Decode batches of every width behind every number of cells, then one token more, which reads the
     batch's cells."""
-    tokens, expected = one_by_one(path, kv, length)
+    tokens, expected = one_by_one(path, kv)
     compared = 0
     with open_context(path, kv=kv, **options) as ctx:
         compared += same(
@@ -59,7 +59,7 @@ def check_widths(
         )
         for start in starts:
             for n in widths:
-                if start + n >= length:
+                if start + n >= LENGTH:
                     continue
                 assert ctx.seq_rm(0, start, -1)
                 ctx.decode(tokens[start : start + n], outputs="all")
@@ -75,7 +75,7 @@ def check_widths(
 
 @families
 def test_width_does_not_matter(tiny: TinyFiles, family: str, count_cases: Callable[[int], None]) -> None:
-    count_cases(check_widths(tiny.path(family), "f16", SHORT_WIDTHS, STARTS, n_threads=2))
+    count_cases(check_widths(tiny.path(family), "f16", SHORT_WIDTHS, STARTS))
 
 
 @pytest.mark.parametrize("dtype", [d for d in DTYPES if d != "f32"])
@@ -83,9 +83,7 @@ def test_width_does_not_matter_for_any_weight_type(
     tiny: TinyFiles, dtype: str, count_cases: Callable[[int], None]
 ) -> None:
     path = tiny.path("llama", dtype=dtype)
-    count_cases(
-        check_widths(path, "f16", [2, 3, 4, 5, 8, 15, 16, 17, 33], [505, 100, 0], length=560, n_threads=2)
-    )
+    count_cases(check_widths(path, "f16", [2, 3, 4, 7, 8, 16, 17], [505, 0]))
 
 
 @pytest.mark.parametrize("kv", ["f32", "bf16", "q8_0"])
@@ -93,7 +91,7 @@ def test_width_does_not_matter_for_any_weight_type(
 def test_width_does_not_matter_for_any_cache_type(
     tiny: TinyFiles, family: str, kv: str, count_cases: Callable[[int], None]
 ) -> None:
-    count_cases(check_widths(tiny.path(family), kv, SHORT_WIDTHS, STARTS, n_threads=2))
+    count_cases(check_widths(tiny.path(family), kv, SHORT_WIDTHS, STARTS))
 
 
 @pytest.mark.parametrize("dtype", ["q4_k", "q6_k", "q8_0", "q4_0", "mxfp4"])
@@ -101,11 +99,7 @@ def test_width_does_not_matter_for_any_cache_type(
 def test_width_does_not_matter_for_quantised_experts(
     tiny: TinyFiles, family: str, dtype: str, count_cases: Callable[[int], None]
 ) -> None:
-    count_cases(
-        check_widths(
-            tiny.path(family, dtype=dtype), "f16", [2, 3, 5, 8, 17, 33], [505, 0], length=560, n_threads=2
-        )
-    )
+    count_cases(check_widths(tiny.path(family, dtype=dtype), "f16", [2, 3, 5, 8, 17, 33], [505, 0]))
 
 
 @pytest.mark.long
@@ -119,30 +113,40 @@ def test_all_widths(
     per head."""
     path = tiny.path(family, dtype=dtype)
     for threads in (1, 2):
-        count_cases(check_widths(path, kv, ALL_WIDTHS, [600, 505, 120, 0], n_threads=threads))
+        count_cases(check_widths(path, kv, ALL_WIDTHS, [530, 505, 45, 0], n_threads=threads))
 
 
-@families
-@pytest.mark.parametrize("n_threads", [1, 2])
-@pytest.mark.parametrize("n_ubatch", [1, 5, 64, 512])
+@graphs
+@pytest.mark.parametrize("n_ubatch", [5, 64, 512])
 def test_chunks_and_micro_batches_do_not_matter(
-    tiny: TinyFiles, family: str, n_threads: int, n_ubatch: int, count_cases: Callable[[int], None]
+    tiny: TinyFiles, family: str, n_ubatch: int, count_cases: Callable[[int], None]
 ) -> None:
     path = tiny.path(family)
     tokens, expected = one_by_one(path, "f16")
-    random = np.random.default_rng([n_ubatch, n_threads])
+    random = np.random.default_rng(n_ubatch)
     for sizes in ([512], [int(n) for n in random.integers(1, 90, 40)]):
-        with open_context(path, kv="f16", n_threads=n_threads, n_ubatch=n_ubatch, n_batch=512) as ctx:
-            count_cases(
-                same(
-                    decode_rows(ctx, tokens, sizes=sizes),
-                    expected,
-                    f"chunks {sizes[:4]}…, n_ubatch {n_ubatch}",
-                )
-            )
+        with open_context(path, kv="f16", n_ubatch=n_ubatch, n_batch=512) as ctx:
+            got = decode_rows(ctx, tokens, sizes=sizes)
+        count_cases(same(got, expected, f"chunks {sizes[:4]}…, n_ubatch {n_ubatch}"))
 
 
-@families
+@pytest.mark.parametrize("kv", ["f16", "q8_0"])
+@pytest.mark.parametrize(
+    ("family", "dtype"),
+    [("llama", "f32"), ("llama", "q4_k"), ("gemma3", "f16"), ("qwen3moe", "q8_0"), ("phi3", "q6_k")],
+)
+def test_threads_do_not_matter(
+    tiny: TinyFiles, family: str, dtype: str, kv: str, count_cases: Callable[[int], None]
+) -> None:
+    """Two threads against one, below and above 512 cells. (More threads than free cores are slow, not wrong.)"""
+    path = tiny.path(family, dtype=dtype)
+    tokens, expected = one_by_one(path, kv)
+    with open_context(path, kv=kv, n_threads=2) as ctx:
+        got = decode_rows(ctx, tokens, sizes=[1, 2, 4, 17, 64, 400, 30, 9, 1, 3])
+    count_cases(same(got, expected, "two threads"))
+
+
+@graphs
 def test_context_size_does_not_matter(tiny: TinyFiles, family: str) -> None:
     """Only the kept tokens count, not how many cells there are (phi3's tables switch at 512, so stay
     above)."""
@@ -153,7 +157,7 @@ def test_context_size_does_not_matter(tiny: TinyFiles, family: str) -> None:
             same(decode_rows(ctx, tokens), expected, f"n_ctx {n_ctx}")
 
 
-@families
+@graphs
 def test_output_flags_do_not_matter(tiny: TinyFiles, family: str) -> None:
     """Rows that are not asked for change nothing in those that are."""
     path = tiny.path(family)
@@ -170,13 +174,13 @@ def test_output_flags_do_not_matter(tiny: TinyFiles, family: str) -> None:
         same(np.array(ctx.logits(0))[None], expected[192:193], "the last row only")
 
 
-@families
+@graphs
 def test_wander_and_roll_back(tiny: TinyFiles, family: str, count_cases: Callable[[int], None]) -> None:
     """Decode junk of many lengths, take it back, go on: as if it had never been there."""
     path = tiny.path(family)
     tokens, expected = one_by_one(path, "f16")
     random = np.random.default_rng(5)
-    with open_context(path, kv="f16", n_threads=2) as ctx:
+    with open_context(path, kv="f16") as ctx:
         position = 0
         while position < len(tokens) - 40:
             junk = random_tokens(ctx.n_vocab, int(random.integers(1, 60)), seed=position + 1000)
@@ -193,7 +197,7 @@ def test_wander_and_roll_back(tiny: TinyFiles, family: str, count_cases: Callabl
             position = keep + n
 
 
-@families
+@graphs
 def test_same_removals_same_bytes(tiny: TinyFiles, family: str) -> None:
     """After removals in the middle two runs with the same history of removals agree, however they were cut
     and whatever junk came and went between."""
@@ -203,7 +207,7 @@ def test_same_removals_same_bytes(tiny: TinyFiles, family: str) -> None:
     def run(sizes: Sequence[int], junk: int, **options: Any) -> Logits:
         out = []
         with open_context(path, kv="f16", **options) as ctx:
-            for start, stop, cut in ((0, 150, (20, 60)), (150, 420, (100, 101)), (420, 640, (0, 37))):
+            for start, stop, cut in ((0, 150, (20, 60)), (150, 420, (100, 101)), (420, 560, (0, 37))):
                 for part in chunks(tokens[start:stop], sizes):
                     if junk:
                         before = ctx.seq_pos_max(0) + 1
@@ -219,12 +223,12 @@ def test_same_removals_same_bytes(tiny: TinyFiles, family: str) -> None:
     same(run([3, 9, 40, 17], 11, n_ubatch=16), plain, "small chunks with junk between")
 
 
-@families
+@graphs
 @pytest.mark.parametrize("kv", ["f16", "q8_0"])
 def test_save_and_restore(tiny: TinyFiles, family: str, kv: str) -> None:
     """Restored states continue with the same bytes, in the same context and in another one of other sizes."""
     path = tiny.path(family)
-    tokens, expected = one_by_one(path, kv, 300)
+    tokens, expected = one_by_one(path, kv)
     with open_context(path, kv=kv) as ctx:
         decode_rows(ctx, tokens[:200])
         state = ctx.state_save()
@@ -240,13 +244,13 @@ def test_save_and_restore(tiny: TinyFiles, family: str, kv: str) -> None:
         same(decode_rows(other, tokens[200:], sizes=[13]), expected[200:], "restored into another context")
 
 
-@families
+@graphs
 def test_taps(tiny: TinyFiles, family: str) -> None:
     """Hidden states are as exact as logits, and asking for them changes nothing."""
     from pyspec.core.context import TAP_FINAL
 
     path = tiny.path(family)
-    tokens, expected = one_by_one(path, "f16", 96)
+    tokens, expected = (part[:96] for part in one_by_one(path, "f16"))
     layers = [0, 1, FAMILIES[family].n_layer, TAP_FINAL]
 
     def run(sizes: int, **options: Any) -> tuple[Logits, list[Logits]]:
@@ -274,7 +278,7 @@ def test_two_contexts_of_one_model(tiny: TinyFiles) -> None:
     from pyspec.core.model import Model
 
     path = tiny.path("qwen2")
-    tokens, expected = one_by_one(path, "f16", 96)
+    tokens, expected = one_by_one(path, "f16")
     options = {"n_ctx": 1024, "n_outputs": 512, "n_threads": 1}
     with Model(path) as model, Context(model, **options) as a, Context(model, **options) as b:
         for start in range(0, 96, 8):
@@ -296,7 +300,7 @@ def test_types_are_all_tried() -> None:
 @pytest.mark.real
 def test_smollm2(real_model: Callable[[str], Path], count_cases: Callable[[int], None]) -> None:
     path = real_model("smollm2")
-    count_cases(check_widths(path, "f16", range(2, 18), [520, 500, 0], length=560, n_threads=2))
+    count_cases(check_widths(path, "f16", range(2, 18), [520, 500, 0], n_threads=2))
 
 
 @pytest.mark.real
@@ -307,9 +311,7 @@ def test_real_models(
 ) -> None:
     path = real_model(name)
     count_cases(
-        check_widths(
-            path, "f16", [2, 3, 4, 5, 8, 16, 17, 33, 64, 65, 128], [520, 500, 0], length=600, n_threads=2
-        )
+        check_widths(path, "f16", [2, 3, 4, 5, 8, 16, 17, 33, 64, 65, 128], [520, 500, 0], n_threads=2)
     )
     if name == "smollm2":
-        count_cases(check_widths(path, "q8_0", [2, 4, 9, 17, 512], [520, 40], length=560, n_threads=2))
+        count_cases(check_widths(path, "q8_0", [2, 4, 9, 17, 512], [520, 40]))

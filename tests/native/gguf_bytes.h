@@ -25,16 +25,20 @@ template <typename T> std::string raw(T value) {
     return bytes;
 }
 
-inline std::string text(std::string_view s) { return raw<uint64_t>(s.size()) + std::string(s); }
+inline std::string text(std::string_view s) {
+    return raw<uint64_t>(s.size()) + std::string(s);
+}
 
-inline std::string type_number(MetaType type) { return raw(static_cast<int32_t>(type)); }
+inline std::string type_number(MetaType type) {
+    return raw(static_cast<int32_t>(type));
+}
 
 // The parts of a file; build() puts them together. Counts can be overridden to lie.
 struct File {
-    uint32_t    version   = 3;
-    uint64_t    alignment = 32; // for placing data; the key has to be added by hand
+    uint32_t version   = 3;
+    uint64_t alignment = 32; // for placing data; the key has to be added by hand
     std::string keys, table, data;
-    int64_t     n_keys = 0, n_tensors = 0;
+    int64_t n_keys = 0, n_tensors = 0;
 
     File & key(std::string_view name, MetaType type, const std::string & payload) {
         keys += text(name) + type_number(type) + payload;
@@ -100,7 +104,7 @@ class Scratch {
 public:
     Scratch(int argc, char ** argv) {
         const std::filesystem::path parent = argc > 1 ? argv[1] : std::filesystem::temp_directory_path();
-        std::string                 name   = (parent / "pyspec-test-XXXXXX").string();
+        std::string name                   = (parent / "pyspec-test-XXXXXX").string();
         if (mkdtemp(name.data()) == nullptr) {
             std::cerr << "cannot make a scratch folder in " << parent << "\n";
             std::exit(2);

@@ -73,10 +73,10 @@ inline Tokens ids(const CandidateList & list) {
     return tokens;
 }
 
-inline void expect(const Tokens & got, const Tokens & wanted, int line) {
-    check::equal(text(got), text(wanted), "got", "wanted", __FILE__, line);
+inline void expect(const Tokens & got, const Tokens & wanted, const char * file, int line) {
+    check::equal(text(got), text(wanted), "got", "wanted", file, line);
 }
-#define EXPECT_TOKENS(got, ...) expect((got), Tokens __VA_ARGS__, __LINE__)
+#define EXPECT_TOKENS(got, ...) expect((got), Tokens __VA_ARGS__, __FILE__, __LINE__)
 
 // Upper 1e-4 quantile of chi-square (Wilson and Hilferty 1931). Seeds are fixed, so a failure is never bad luck.
 inline double chi_square_limit(int degrees) {

@@ -13,7 +13,6 @@ using namespace pyspec;
 namespace {
 
 constexpr int32_t n_vocab = 12;
-constexpr auto noise      = Purpose::mirostat;
 using Tokens              = std::vector<int32_t>;
 const std::function<bool(int32_t)> no_end;
 

@@ -15,14 +15,16 @@
 using namespace pyspec;
 using namespace gguf_bytes;
 
-// ------------------------------------------------------------------------------------ largest allocation of one attempt
+// ------------------------------------------------------------------------------------ largest allocation of one
+// attempt
 
 namespace {
 std::atomic<size_t> largest_allocation{0};
 
 void * allocate(size_t n) {
     size_t seen = largest_allocation.load();
-    while (n > seen && !largest_allocation.compare_exchange_weak(seen, n)) {}
+    while (n > seen && !largest_allocation.compare_exchange_weak(seen, n)) {
+    }
     if (void * p = std::malloc(n > 0 ? n : 1)) return p;
     throw std::bad_alloc();
 }
@@ -55,7 +57,10 @@ constexpr size_t MANY_BYTES = 3u << 20; // above the reading window and the aren
 File model() {
     File f;
     f.str("general.architecture", "llama").u32("general.alignment", 32).u32("general.quantization_version", 2);
-    f.key("k.u8", MetaType::u8, "\1").key("k.i16", MetaType::i16, raw<int16_t>(-2)).flag("k.bool", true).f32("k.f32", 0.5f);
+    f.key("k.u8", MetaType::u8, "\1")
+        .key("k.i16", MetaType::i16, raw<int16_t>(-2))
+        .flag("k.bool", true)
+        .f32("k.f32", 0.5f);
     f.key("k.u64", MetaType::u64, raw<uint64_t>(5)).key("k.f64", MetaType::f64, raw(0.25));
     f.numbers<int32_t>("k.list", MetaType::i32, {1, 2, 3});
     f.str("tokenizer.ggml.model", "gpt2").str("tokenizer.ggml.pre", "qwen2");
@@ -105,7 +110,7 @@ bool use(const std::string & path) {
 }
 
 void test_every_cut(const Scratch & dir) {
-    const File        f     = model();
+    const File f            = model();
     const std::string bytes = f.build();
     const std::string path  = dir.write("cut.gguf", bytes);
     CHECK(use(path));
@@ -124,7 +129,8 @@ void test_every_cut(const Scratch & dir) {
 
 void test_large_cuts(const Scratch & dir) {
     File f = model();
-    for (int i = 0; i < 4; ++i) f.tensor("big." + std::to_string(i), {1024, 300}, GGML_TYPE_F32, pattern(1024 * 300 * 4));
+    for (int i = 0; i < 4; ++i)
+        f.tensor("big." + std::to_string(i), {1024, 300}, GGML_TYPE_F32, pattern(1024 * 300 * 4));
     const std::string bytes = f.build();
     const std::string path  = dir.write("large.gguf", bytes);
     CHECK(use(path));
@@ -160,35 +166,37 @@ private:
         CHECK(pwrite(fd_, patch.data(), patch.size(), static_cast<off_t>(at)) == static_cast<ssize_t>(patch.size()));
     }
 
-    std::string         path_;
+    std::string path_;
     const std::string & bytes_;
-    int                 fd_;
+    int fd_;
 };
 
 // One bit at a time, over header, keys, table and the padding after it.
 void test_every_bit(const Scratch & dir) {
-    const File        f      = model();
-    const std::string bytes  = f.build();
-    const size_t      header = bytes.size() - f.data.size();
-    const std::string path   = dir.write("bits.gguf", bytes);
-    const Patched     file(path, bytes);
+    const File f            = model();
+    const std::string bytes = f.build();
+    const size_t header     = bytes.size() - f.data.size();
+    const std::string path  = dir.write("bits.gguf", bytes);
+    const Patched file(path, bytes);
     int n_read = 0;
     for (size_t i = 0; i < header; ++i) {
-        for (int bit = 0; bit < 8; ++bit) n_read += file.use_with(i, std::string(1, static_cast<char>(bytes[i] ^ (1 << bit))));
+        for (int bit = 0; bit < 8; ++bit)
+            n_read += file.use_with(i, std::string(1, static_cast<char>(bytes[i] ^ (1 << bit))));
     }
     CHECK(use(path));
     std::printf("bit flips: %zu tried, %d harmless\n", header * 8, n_read);
     CHECK(n_read > 100); // texts and numbers that mean nothing here
 }
 
-// All bytes of a count or length set to values that lie, one field at a time, wherever the file has eight bytes in a row.
+// All bytes of a count or length set to values that lie, one field at a time, wherever the file has eight bytes in a
+// row.
 void test_wild_numbers(const Scratch & dir) {
-    const File        f      = model();
-    const std::string bytes  = f.build();
-    const size_t      header = bytes.size() - f.data.size();
-    const Patched     file(dir.write("wild.gguf", bytes), bytes);
-    for (const uint64_t wild : {UINT64_MAX, uint64_t{1} << 63, uint64_t{1} << 62, (uint64_t{1} << 61) + 1, uint64_t{1} << 40,
-                                uint64_t{0xffffffff}, uint64_t{0x80000000}, uint64_t{0}}) {
+    const File f            = model();
+    const std::string bytes = f.build();
+    const size_t header     = bytes.size() - f.data.size();
+    const Patched file(dir.write("wild.gguf", bytes), bytes);
+    for (const uint64_t wild : {UINT64_MAX, uint64_t{1} << 63, uint64_t{1} << 62, (uint64_t{1} << 61) + 1,
+                                uint64_t{1} << 40, uint64_t{0xffffffff}, uint64_t{0x80000000}, uint64_t{0}}) {
         for (size_t i = 4; i + 8 <= header; ++i) file.use_with(i, raw(wild));
     }
 }

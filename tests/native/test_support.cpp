@@ -31,7 +31,8 @@ void test_text() {
 }
 
 void drain() {
-    while (log_poll()) {}
+    while (log_poll()) {
+    }
 }
 
 void test_log() {
@@ -71,7 +72,7 @@ void test_log() {
 
 void test_memory(const Scratch & dir) {
     const std::string root = dir.path("mem");
-    const auto        put  = [&](const std::string & path, const std::string & text) { dir.write("mem" + path, text); };
+    const auto put         = [&](const std::string & path, const std::string & text) { dir.write("mem" + path, text); };
     CHECK_EQ(available_memory_bytes(root), 0u);
     put("/proc/meminfo", "MemTotal:       100 kB\nMemFree:         10 kB\nMemAvailable:   2000 kB\n");
     CHECK_EQ(available_memory_bytes(root), 2000u * 1024);
@@ -108,9 +109,9 @@ void test_memory(const Scratch & dir) {
 void test_processors(const Scratch & dir) {
     cpu_set_t set;
     CHECK_EQ(sched_getaffinity(0, sizeof set, &set), 0);
-    const int         allowed = CPU_COUNT(&set);
-    const std::string root    = dir.path("cpu");
-    const auto        put     = [&](const std::string & path, const std::string & text) { dir.write("cpu" + path, text); };
+    const int allowed      = CPU_COUNT(&set);
+    const std::string root = dir.path("cpu");
+    const auto put         = [&](const std::string & path, const std::string & text) { dir.write("cpu" + path, text); };
     CHECK_EQ(physical_cpu_count(root), allowed); // topology unknown
     const auto siblings = [&](int cpu, const std::string & text) {
         put("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list", text);
@@ -126,7 +127,7 @@ void test_processors(const Scratch & dir) {
     CHECK(physical_cpu_count() >= 1 && physical_cpu_count() <= allowed);
 
     const std::string quota_root = dir.path("quota");
-    const auto        put_quota  = [&](const std::string & path, const std::string & text) { dir.write("quota" + path, text); };
+    const auto put_quota = [&](const std::string & path, const std::string & text) { dir.write("quota" + path, text); };
     put_quota("/proc/self/cgroup", "0::/job\n");
     put_quota("/sys/fs/cgroup/job/cpu.max", "max 100000\n");
     CHECK_EQ(physical_cpu_count(quota_root), allowed);
@@ -147,7 +148,7 @@ void test_processors(const Scratch & dir) {
 void test_files(const Scratch & dir) {
     const std::string bytes = pattern(9u << 20); // more than two chunks, not a multiple of the page size
     const std::string path  = dir.write("file", bytes.substr(0, bytes.size() - 123));
-    InputFile         file  = InputFile::open(path);
+    InputFile file          = InputFile::open(path);
     CHECK_EQ(file.size(), bytes.size() - 123);
     char tail[200];
     CHECK_EQ(file.read_some(file.size() - 50, tail, sizeof tail), 50u);
@@ -155,7 +156,7 @@ void test_files(const Scratch & dir) {
 
     const FileMapping mapping = FileMapping::map(file);
     CHECK(mapping.valid() && mapping.size() == file.size());
-    Job          job;
+    Job job;
     LoadProgress progress(&job, file.size());
     mapping.populate(file, 777, file.size(), progress);
     CHECK(job.progress > 0.99 && job.progress <= 1.0);

@@ -109,19 +109,30 @@ def model(metadata: dict[str, str], *, bos: int = 1, eos: int = 2) -> Any:
 def test_chatml_is_rendered_as_its_author_expects() -> None:
     """trim_blocks and lstrip_blocks: without them this template would emit line breaks after every tag."""
     text = ChatTemplate(CHATML).render(THREE_TURNS[:2])
-    assert text == "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nOne?<|im_end|>\n<|im_start|>assistant\n"
-    assert ChatTemplate(CHATML).render(HELLO, add_generation_prompt=False) == "<|im_start|>user\nHello<|im_end|>\n"
+    assert (
+        text
+        == "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nOne?<|im_end|>\n<|im_start|>assistant\n"
+    )
+    assert (
+        ChatTemplate(CHATML).render(HELLO, add_generation_prompt=False)
+        == "<|im_start|>user\nHello<|im_end|>\n"
+    )
 
 
 def test_blocks_are_stripped_on_the_left() -> None:
-    assert ChatTemplate("{% if true %}\n    {% if true %}\n  x\n    {% endif %}\n{% endif %}\n").render([]) == "  x\n"
+    assert (
+        ChatTemplate("{% if true %}\n    {% if true %}\n  x\n    {% endif %}\n{% endif %}\n").render([])
+        == "  x\n"
+    )
 
 
 def test_llama3_uses_the_date_function_and_the_bos_token() -> None:
     """C050, containers/ramalama#1890: a template that calls a date helper finds it."""
     template = ChatTemplate(LLAMA3, bos="<|begin_of_text|>", now=lambda: datetime(2024, 7, 26))
     text = template.render(HELLO)
-    assert text.startswith("<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nToday: 26 Jul 2024<|eot_id|>")
+    assert text.startswith(
+        "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nToday: 26 Jul 2024<|eot_id|>"
+    )
     assert text.endswith("<|start_header_id|>assistant<|end_header_id|>\n\n")
     assert "Today: then" in template.render(HELLO, date_string="then")
 
@@ -134,8 +145,14 @@ def test_tools_that_are_not_given_are_no_error() -> None:
 
 
 def test_tools_and_tool_calls_reach_the_template() -> None:
-    tool = {"type": "function", "function": {"name": "weather", "description": "wind & rain in <town>, Zürich"}}
-    call = {"role": "assistant", "tool_calls": [{"function": {"name": "weather", "arguments": {"town": "Zürich"}}}]}
+    tool = {
+        "type": "function",
+        "function": {"name": "weather", "description": "wind & rain in <town>, Zürich"},
+    }
+    call = {
+        "role": "assistant",
+        "tool_calls": [{"function": {"name": "weather", "arguments": {"town": "Zürich"}}}],
+    }
     text = ChatTemplate(QWEN).render([*HELLO, call], tools=[tool])
     line = text.split("<tools>\n")[1].split("\n</tools>")[0]
     assert json.loads(line) == tool
@@ -144,8 +161,13 @@ def test_tools_and_tool_calls_reach_the_template() -> None:
 
 
 def test_tojson_keeps_the_order_and_takes_an_indent() -> None:
-    render = ChatTemplate("{{ x | tojson }}|{{ x | tojson(indent=2) }}|{{ x | tojson(sort_keys=true) }}").render
-    assert render([], x={"b": 1, "a": "<é>"}) == '{"b": 1, "a": "<é>"}|{\n  "b": 1,\n  "a": "<é>"\n}|{"a": "<é>", "b": 1}'
+    render = ChatTemplate(
+        "{{ x | tojson }}|{{ x | tojson(indent=2) }}|{{ x | tojson(sort_keys=true) }}"
+    ).render
+    assert (
+        render([], x={"b": 1, "a": "<é>"})
+        == '{"b": 1, "a": "<é>"}|{\n  "b": 1,\n  "a": "<é>"\n}|{"a": "<é>", "b": 1}'
+    )
 
 
 def test_free_variables_reach_the_template() -> None:
@@ -161,6 +183,8 @@ def test_loop_controls() -> None:
 def test_the_generation_block_leaves_its_content() -> None:
     source = "{% for m in messages %}{% generation %}{{ m.content }}{% set x = 1 %}{% endgeneration %}{% endfor %}{{ x }}"
     assert ChatTemplate(source).render(HELLO) == "Hello"
+    inner = "{% generation %}{% set x = 1 %}{{ x }}{% endgeneration %}{{ x }}"
+    assert ChatTemplate(inner).render(HELLO) == "1", "what is set inside stays inside"
 
 
 def test_content_in_parts() -> None:
@@ -269,7 +293,9 @@ def test_whatever_a_template_does_ends_as_template_error(source: str) -> None:
 
 
 def test_from_a_model_with_its_special_tokens() -> None:
-    template = template_from_model(model({"tokenizer.chat_template": "{{ bos_token }}{{ unk_token }}{{ eos_token }}"}))
+    template = template_from_model(
+        model({"tokenizer.chat_template": "{{ bos_token }}{{ unk_token }}{{ eos_token }}"})
+    )
     assert template.render(HELLO) == "<s><unk></s>"
     none = template_from_model(model({"tokenizer.chat_template": "({{ bos_token }})"}, bos=-1))
     assert none.render(HELLO) == "()"
@@ -277,7 +303,9 @@ def test_from_a_model_with_its_special_tokens() -> None:
 
 def test_a_file_without_template_says_what_to_do() -> None:
     """C050, containers/ramalama#1890: the error names the missing key and the fallback choice."""
-    with pytest.raises(TemplateError, match=r"some\.gguf has no chat template.*tokenizer\.chat_template.*'chatml'"):
+    with pytest.raises(
+        TemplateError, match=r"some\.gguf has no chat template.*tokenizer\.chat_template.*'chatml'"
+    ):
         template_from_model(model({}))
 
 
@@ -302,7 +330,9 @@ def test_override_from_a_file(tmp_path: Path) -> None:
 
 
 def test_named_templates() -> None:
-    file = model({"tokenizer.chat_template.default": "d", "tokenizer.chat_template.tool_use": "t{{ tools | length }}"})
+    file = model(
+        {"tokenizer.chat_template.default": "d", "tokenizer.chat_template.tool_use": "t{{ tools | length }}"}
+    )
     assert named_templates(file) == {"default": "d", "tool_use": "t{{ tools | length }}"}
     assert template_from_model(file).render(HELLO) == "d"
     assert template_from_model(file).render(HELLO, tools=[1, 2]) == "t2"

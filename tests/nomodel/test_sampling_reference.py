@@ -13,7 +13,7 @@ from pyspec.core.sampler import Sampler, SamplingParams, logprobs_array
 from pyspec.errors import OptionError
 from tests.reference import sampling as reference
 
-RELAXED = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+RELAXED = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 
 # Whole numbers give many ties; the wide range gives probabilities that underflow.
 LOGIT = st.one_of(
@@ -25,7 +25,7 @@ LOGIT = st.one_of(
 
 @st.composite
 def rows(draw: st.DrawFn, n_rows: int = 1) -> np.ndarray:
-    n_vocab = draw(st.integers(1, 40))
+    n_vocab = draw(st.integers(1, 40 // n_rows))
     values = draw(st.lists(LOGIT, min_size=n_vocab * n_rows, max_size=n_vocab * n_rows))
     array = np.array(values, dtype=np.float32).reshape(n_rows, n_vocab)
     assume(all(np.isfinite(row).any() for row in array))
@@ -53,22 +53,21 @@ def params(draw: st.DrawFn, n_vocab: int) -> reference.Params:
 
 
 def near_a_limit(logits: np.ndarray, wanted: reference.Params, history: list[int]) -> bool:
-    """A sum within rounding of top_p or typical_p may fall on either side, since other libms round differently.
+    """A sum within rounding of top_p or typical_p may fall on either side: libms differ in the last bit.
 
     Moving both limits a hair to either side and seeing other survivors finds those inputs.
     """
 
     def kept(shift: float) -> list[int]:
         # Limits are rounded to float32 on the way; a shift of 1e-6 is a few of its units.
-        moved = reference.Params(**{**vars(wanted)})
+        moved = reference.Params(**vars(wanted))
         for name in ("top_p", "typical_p"):
             value = getattr(wanted, name)
             setattr(moved, name, value + shift if 0 < value < 1 else value)
-        if 0 < wanted.min_p:
+        if wanted.min_p > 0:
             moved.min_p = wanted.min_p * (1 + shift)
         return sorted(token for token, _ in reference.survivors(logits, moved, history))
 
-    # Exact ties (whole-number logits) are meant to be decided alike, so a limit itself is not "near".
     return not (kept(-1e-6) == kept(1e-6) == kept(0.0))
 
 
@@ -124,7 +123,7 @@ def test_accept_match(data: st.DataObject) -> None:
     for token in history:
         sampler.advance(token)
     expected = reference.accept_match(block, draft, wanted, history, len(history), n_max)
-    tokens, n_accepted = sampler.accept_match_arrays(block[: n_draft + 1], draft, n_max)
+    tokens, n_accepted = sampler.accept_match_arrays(block[: n_draft + 1], draft, n_max=n_max)
     assert (list(tokens), n_accepted) == expected
     assert sampler.index == len(history) + len(tokens)
 
@@ -138,7 +137,6 @@ def test_logprobs(data: st.DataObject) -> None:
     value, top = logprobs_array(logits, token, n_top)
     expected_value, expected_top = reference.logprobs(logits, token, n_top)
     assert value == pytest.approx(expected_value, rel=1e-6, abs=1e-6)
-    # Ties of logits are ties of logprobs in both; ids must agree whatever the rounding.
     assert [i for i, _ in top] == [i for i, _ in expected_top]
     assert [p for _, p in top] == pytest.approx([p for _, p in expected_top], rel=1e-6, abs=1e-6)
 
@@ -192,10 +190,7 @@ def test_seeded_text_is_pinned() -> None:
         sampler.advance(tokens[-1])
     wanted = reference.Params(seed=1234)
     assert tokens == [reference.sample(logits, wanted, [], i) for i in range(12)]
-    assert tokens == PINNED
-
-
-PINNED: list[int] = []
+    assert tokens == [29, 40, 49, 49, 37, 44, 26, 49, 40, 33, 33, 29]
 
 
 def test_refusals() -> None:
@@ -213,6 +208,6 @@ def test_refusals() -> None:
     block[1, 3] = math.nan
     first = sampler.sample_array(block[0])
     with pytest.raises(OptionError, match="token 3 is not a number"):
-        sampler.accept_match_arrays(block, [first, 0], 9)
+        sampler.accept_match_arrays(block, [first, 0], n_max=9)
     assert (sampler.n_history, sampler.index) == (0, 0)
     assert sampler.sample_array(block[0]) == first

@@ -61,7 +61,7 @@ def test_c_program_generates(build_dir: Path, run: Run, tiny: Any) -> None:
 
     tokens: list[int] = []
     pieces = b""
-    with Model(path) as model, Context(model, n_ctx=512, n_threads=2) as context:
+    with Model(path) as model, Context(model, n_ctx=512, n_threads=1) as context:
         batch = prompt
         while len(tokens) < 12:
             context.decode(batch)

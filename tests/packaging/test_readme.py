@@ -34,6 +34,41 @@ def cli_commands() -> list[str]:
     return found
 
 
+def table(first_heading: str) -> list[list[str]]:
+    """Rows of the README table whose first column is called so, cells stripped of backticks and spaces."""
+    found = re.search(rf"^\| {first_heading} \|.*\n\|[-|]+\|\n((?:\|.*\n)+)", README, flags=re.MULTILINE)
+    assert found, f"no table of {first_heading} in the README"
+    return [[cell.strip(" `") for cell in row.strip("|").split("|")] for row in found[1].splitlines()]
+
+
+def test_architectures_are_the_registry_s() -> None:
+    registry = (REPOSITORY / "csrc/families/registry.cpp").read_text(encoding="utf-8")
+    registered = re.findall(r'\{"(\w+)", make_\w+\}', registry)
+    assert registered
+    assert [row[0] for row in table("architecture")] == registered
+
+
+def test_drafters_are_the_registry_s() -> None:
+    from pyspec.drafters.registry import drafter_kind, drafter_names
+
+    rows = table("drafter")
+    assert [row[0] for row in rows] == drafter_names()
+    for name, _, options in rows[1:]:
+        defaults = [f"{option.name}={option.default:g}" for option in drafter_kind(name).options]
+        assert options == ",".join(defaults)
+
+
+def test_models_are_the_manifest_s() -> None:
+    from pyspec.fetch import load_manifest
+
+    entries = load_manifest().values()
+    assert table("name") == [
+        [entry.name, entry.title, f"{entry.download_bytes / 1e6:.0f} MB", entry.licence] for entry in entries
+    ]
+    size = f"{load_manifest()['smollm2'].download_bytes / 1e6:.0f} MB"
+    assert f"it is fetched once, {size}" in README
+
+
 def test_two_commands_come_first() -> None:
     """The first two commands: install and answer; install what tests need and test."""
     first, second = blocks("sh")[:2]

@@ -43,5 +43,7 @@ def test_one_process(order: str, tiny: Any, run: Run, repository: Any) -> None:
     same, difference = lines[-2].split()
     assert same == "True"
     assert float(difference) < 5e-3
-    alone = run([sys.executable, "-c", f"{setup}\nprint(pyspec_logits()[:64].tobytes().hex())"], cwd=repository)
+    alone = run(
+        [sys.executable, "-c", f"{setup}\nprint(pyspec_logits()[:64].tobytes().hex())"], cwd=repository
+    )
     assert alone.stdout.splitlines()[-1] == lines[-1]

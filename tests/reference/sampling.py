@@ -1,8 +1,8 @@
 """Slow, plain reference of sampling: Philox noise, filters, penalties, logprobs, sample-and-match.
 
-Written from the definitions, with sorting instead of scanning, Python floats (IEEE double) for sums and NumPy float32 where
-the core keeps a logit in 32 bits. A list of candidates is a list of `(token, logit)`; its order matters only because sums
-run along it.
+Written from the definitions, with sorting instead of scanning, Python floats (IEEE double) for sums and NumPy
+float32 where the core keeps a logit in 32 bits. A list of candidates is a list of `(token, logit)`; its order
+matters only because sums run along it.
 """
 
 from __future__ import annotations
@@ -171,7 +171,10 @@ def distribution(logits: Row, params: Params, history: Sequence[int]) -> list[tu
 
 
 def sample(logits: Row, params: Params, history: Sequence[int], index: int) -> int:
-    """argmax over the survivors of log p + noise(seed, index, token); `history` includes the prompt, `index` does not."""
+    """argmax over the survivors of log p + noise(seed, index, token).
+
+    `history` includes the prompt, `index` does not count it.
+    """
     kept = survivors(logits, params, history)
     if params.temperature <= 0:
         return kept[0][0]
@@ -192,7 +195,7 @@ def accept_match(
     n_max: int,
     is_end: Callable[[int], bool] = lambda token: False,
 ) -> tuple[list[int], int]:
-    """What plain decoding would emit over these rows, cut after the first token that the draft did not foresee."""
+    """What plain decoding emits over these rows, cut after the first token the draft did not foresee."""
     emitted: list[int] = []
     while len(emitted) < n_max:
         i = len(emitted)
@@ -207,9 +210,9 @@ def accept_match(
 
 def logprobs(logits: Row, token: int, n_top: int) -> tuple[float, list[tuple[int, float]]]:
     """Log-softmax of raw logits: one token's value and the n_top best."""
-    row = np.asarray(logits, dtype=np.float64)
-    top = float(row.max())
-    log_sum = math.log(math.fsum(math.exp(x - top) for x in row.tolist()))
-    values = [x - top - log_sum for x in row.tolist()]
-    order = sorted(range(len(values)), key=lambda i: (-values[i], i))
-    return values[token], [(i, values[i]) for i in order[:n_top]]
+    row = [float(x) for x in np.asarray(logits, dtype=np.float32)]
+    top = max(row)
+    log_sum = math.log(math.fsum(math.exp(x - top) for x in row))
+    values = [x - top - log_sum for x in row]
+    best = sorted(enumerate(row), key=rank)[:n_top]  # by logit: logprobs of different logits may round alike
+    return values[token], [(i, values[i]) for i, _ in best]

@@ -6,6 +6,7 @@ gguf-py writes the simple types; the others go through ggml's own quantiser, whi
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import importlib.util
 from functools import lru_cache
 from pathlib import Path
@@ -44,11 +45,12 @@ def _ggml() -> ctypes.CDLL:
     return lib
 
 
+_done: dict[tuple[bytes, str], npt.NDArray[Any]] = {}  # quantising is slow, and every tensor is wanted twice
+
+
 def quantise(array: npt.NDArray[np.float32], name: str) -> npt.NDArray[Any]:
     """Round to a type. f32 and f16 come back as numbers, the others as bytes with the row's bytes as last
     axis."""
-    import gguf
-
     if name == "f32":
         return array
     if name == "f16":
@@ -57,6 +59,15 @@ def quantise(array: npt.NDArray[np.float32], name: str) -> npt.NDArray[Any]:
         bits = array.view(np.uint32).astype(np.uint64)
         bits = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
         return bits.astype(np.uint16).view(np.uint8)
+    key = (hashlib.sha256(array.tobytes()).digest(), name)
+    if key not in _done:
+        _done[key] = _quantise_blocks(array, name)
+    return _done[key].reshape(*array.shape[:-1], -1)
+
+
+def _quantise_blocks(array: npt.NDArray[np.float32], name: str) -> npt.NDArray[Any]:
+    import gguf
+
     kind = gguf_type(name)
     if name in _BY_GGUF:
         return gguf.quants.quantize(array, kind)

@@ -49,11 +49,24 @@ def vocab_folder() -> Path:
 
 
 def _download(target: Path) -> Path:
-    pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", "llama-cpp-python", "-d", str(target)]
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "-q",
+        "--no-deps",
+        "--no-binary",
+        "llama-cpp-python",
+        "-d",
+        str(target),
+    ]
     errors = []
     for extra in (["--no-build-isolation"], []):  # pip runs the archive's build backend to read its name
         try:
-            done = subprocess.run([*pip, *extra, _ORACLE], capture_output=True, text=True, timeout=300, check=False)
+            done = subprocess.run(
+                [*pip, *extra, _ORACLE], capture_output=True, text=True, timeout=300, check=False
+            )
         except subprocess.TimeoutExpired:
             errors.append("no answer in 300 s")
             continue

@@ -30,6 +30,7 @@ class OracleVocab:
         if not self._model:
             raise ValueError(f"llama.cpp does not load {path}")
         self._vocab = llama.llama_model_get_vocab(self._model)
+        self._buffer = ctypes.create_string_buffer(4096)
         self.n_tokens: int = llama.llama_vocab_n_tokens(self._vocab)
         self.add_bos: bool = llama.llama_vocab_get_add_bos(self._vocab)
         self.add_eos: bool = llama.llama_vocab_get_add_eos(self._vocab)
@@ -44,10 +45,9 @@ class OracleVocab:
         return list(ids[:n])
 
     def piece(self, token: int, special: bool) -> bytes:
-        buffer = ctypes.create_string_buffer(4096)
-        n = self._llama.llama_token_to_piece(self._vocab, token, buffer, len(buffer), 0, special)
+        n = self._llama.llama_token_to_piece(self._vocab, token, self._buffer, 4096, 0, special)
         assert n >= 0, n
-        return buffer.raw[:n]
+        return ctypes.string_at(self._buffer, n)
 
     def decode(self, ids: list[int], special: bool = False) -> bytes:
         array = (self._llama.llama_token * len(ids))(*ids)

@@ -1,0 +1,151 @@
+"""Names, options and defaults of drafters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pyspec.drafters.base import Drafter
+from pyspec.drafters.registry import DRAFTER_KINDS, DrafterSpec, drafter_names, parse_drafters
+from pyspec.errors import OptionError
+from pyspec.llm.llm import LLM
+from tests.fakes import FakeCore, FakeModel, looping
+
+
+def test_defaults_are_pinned(make_llm: Callable[..., LLM]) -> None:
+    """C016 (ggml-org/llama.cpp#23544): defaults stop at low confidence, and changing one is a decision, not
+    an accident.
+    """
+    defaults = {kind.name: {o.name: o.default for o in kind.options} for kind in DRAFTER_KINDS}
+    assert defaults == {
+        "ngram-simple": {"n": 12, "m": 48},
+        "draft-simple": {"n_draft": 3, "p_min": 0.6, "n_min": 0},
+    }
+    target = looping()
+    llm = make_llm(target, FakeModel("draft.gguf", span=2, like=target))
+    drafter = llm._chain.members[0].drafter
+    assert (drafter.n_draft, drafter.p_min, drafter.n_min) == (3, 0.6, 0)
+    ngram = make_llm(target, drafters="ngram-simple")._chain.members[0].drafter
+    assert (ngram.n, ngram.m) == (12, 48)
+    assert make_llm(target).describe()["drafters"] == []  # no draft file, no drafter
+
+
+def test_registry_order_is_the_priority(make_llm: Callable[..., LLM]) -> None:
+    target = looping()
+    llm = make_llm(target, FakeModel("draft.gguf", span=2), drafters="draft-simple,ngram-simple")
+    assert llm.describe()["drafters"] == [kind.name for kind in DRAFTER_KINDS]
+    assert drafter_names() == ["none", "ngram-simple", "draft-simple"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("none", []),
+        ([], []),
+        (["none"], []),
+        (None, []),
+        ("ngram-simple", [("ngram-simple", {})]),
+        ("ngram-simple:n=12,m=48", [("ngram-simple", {"n": 12, "m": 48})]),
+        (
+            "ngram-simple:n=3,m=48, draft-simple:n_draft=4,p_min=0.5",
+            [("ngram-simple", {"n": 3, "m": 48}), ("draft-simple", {"n_draft": 4, "p_min": 0.5})],
+        ),
+        ("draft-simple,ngram-simple:n=2", [("draft-simple", {}), ("ngram-simple", {"n": 2})]),
+        (["ngram-simple:m=9", "draft-simple"], [("ngram-simple", {"m": 9}), ("draft-simple", {})]),
+        (DrafterSpec("ngram-simple"), [("ngram-simple", {})]),
+    ],
+)
+def test_parsing(text: Any, expected: list[tuple[str, dict[str, float]]]) -> None:
+    found = parse_drafters(text)
+    assert [(item.name, dict(item.given)) for item in found] == expected
+    again = parse_drafters(",".join(str(item) for item in found) or "none")
+    assert [item.values() for item in again] == [item.values() for item in found]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("ngram", r"unknown drafter 'ngram'.*valid names: none, ngram-simple, draft-simple"),
+        ("ngram-simpel", r"did you mean 'ngram-simple'"),
+        (["eagle3"], r"valid names: none, ngram-simple, draft-simple"),
+        ("", "unknown drafter ''"),
+        ("ngram-simple:k=3", r"ngram-simple has no option 'k'.*it has n, m"),
+        ("ngram-simple:n=x", "n=x is not a whole number"),
+        ("ngram-simple:n=1.5", "n=1.5 is not a whole number"),
+        ("ngram-simple:n=0", r"n=0 is out of range 1\.\.1024"),
+        ("draft-simple:p_min=1.5", r"p_min=1.5 is out of range 0\.\.1"),
+        ("draft-simple:p_min=nan", "out of range"),
+        ("draft-simple:n_draft=0", "out of range"),
+        ("ngram-simple:n", "expected NAME:option=value"),
+        ("ngram-simple:", "expected NAME:option=value"),
+        ("n=3", "does not belong to a drafter"),
+        ("none:n=3", "does not belong to a drafter"),
+        ("none,ngram-simple", "'none' cannot be combined"),
+        ("ngram-simple,ngram-simple:n=3", "given twice"),
+        ("ngram-simple:n=3,n=4", "n is given twice"),
+        ([Drafter], "not the class Drafter"),
+        ([object()], r"object is not a drafter: it lacks begin, propose"),
+        (7, "int is not a drafter"),
+    ],
+)
+def test_errors_say_what_is_valid(text: Any, message: str) -> None:
+    """C010 (ggml-org/llama.cpp#25345): a misspelt name raises with the list of valid ones."""
+    with pytest.raises(OptionError, match=message):
+        parse_drafters(text)
+
+
+def test_a_drafter_that_needs_a_file_it_was_not_given() -> None:
+    """C021 (sgl-project/sglang#36528): an error that names the missing argument, before any file is
+    opened.
+    """
+    for drafters in ("draft-simple", ["ngram-simple", "draft-simple:n_draft=2"]):
+        core = FakeCore(looping())
+        with pytest.raises(OptionError, match=r"'draft-simple' needs a draft model: pass draft=FILE"):
+            LLM("fake.gguf", drafters=drafters, _backend=core.backend)
+        assert core.opened == []
+    core = FakeCore(looping())
+    with pytest.raises(OptionError, match="unknown drafter 'eagle3'"):
+        LLM("fake.gguf", drafters=["eagle3"], _backend=core.backend)
+    assert core.opened == []
+
+
+def test_per_call_drafters_need_their_file_too(make_llm: Callable[..., LLM]) -> None:
+    """C021 for one call."""
+    llm = make_llm(looping())
+    with pytest.raises(OptionError, match="pass draft=FILE"):
+        llm.generate([5, 6], drafters="draft-simple")
+
+
+def test_a_draft_file_is_never_loaded_for_nothing(make_llm: Callable[..., LLM]) -> None:
+    """C010: draft= alone means draft-simple; drafters that would leave the file unused are an error; "none"
+    loads nothing.
+    """
+    target = looping()
+    draft = FakeModel("draft.gguf", span=2, like=target)
+    llm = make_llm(target, draft)
+    assert llm.generate([5, 6], max_tokens=20, temperature=0).stats.active_drafters == ["draft-simple"]
+    core = FakeCore(target, draft)
+    with pytest.raises(
+        OptionError, match=r"draft=draft.gguf is given, but none of the drafters ngram-simple uses it"
+    ):
+        LLM("fake.gguf", draft="draft.gguf", drafters="ngram-simple", _backend=core.backend)
+    assert core.opened == []
+    plain = make_llm(core=core, draft="draft.gguf", drafters="none")
+    assert core.opened == ["fake.gguf"] and plain.draft_model is None
+    result = plain.generate([5, 6], max_tokens=20, temperature=0, drafters="draft-simple")
+    assert result.stats.active_drafters == ["draft-simple"]
+    assert core.opened == ["fake.gguf", "draft.gguf"]
+
+
+def test_drafters_are_made_once(make_llm: Callable[..., LLM]) -> None:
+    """The same request gives the same drafter, so its context stays warm between calls."""
+    target = looping()
+    llm = make_llm(target, FakeModel("draft.gguf", span=2, like=target))
+    for _ in range(3):
+        llm.generate([5, 6], max_tokens=5, drafters="draft-simple")
+        llm.generate([5, 6], max_tokens=5, drafters="ngram-simple,draft-simple:n_draft=3")
+    assert len(llm.core.contexts) == 2
+    llm.generate([5, 6], max_tokens=5, drafters="draft-simple:n_draft=9")
+    assert len(llm.core.contexts) == 3

@@ -1,0 +1,214 @@
+"""Command line: `python -m tools.bench WHAT --model MODEL ...`, from the root of the source tree."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from .contest import Settings, progress
+from .loading import load
+from .machine import file_record, machine
+from .process import BenchError
+from .report import as_json, as_text
+from .result import Result
+from .rounds import rounds
+from .speculation import spec
+from .speed import decode, prefill, tn
+from .worker import CONTESTANTS
+from .workloads import KINDS
+
+BENCHMARKS: dict[str, Callable[[Settings], Result]] = {
+    "decode": decode,
+    "prefill": prefill,
+    "tn": tn,
+    "load": load,
+    "round": rounds,
+    "spec": spec,
+}
+PEERS = [name for name in CONTESTANTS if name != "pyspec"]
+
+#: Options that only some benchmarks have, with their defaults by benchmark. Given elsewhere they are refused.
+SPECIAL: dict[str, dict[str, Any]] = {
+    "fill": {"decode": 128, "tn": 128},
+    "tokens": {"decode": 128, "round": 256, "spec": 256},
+    "prompt_tokens": {"prefill": 512},
+    "widths": {"tn": ()},
+    "kinds": {"round": KINDS, "spec": KINDS},
+    "draft": {"spec": None},
+    "drafters": {"spec": None},
+    "n_draft": {"spec": None},
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one benchmark. Exit codes: 0 done, 1 it could not be done, 2 wrong arguments, 130 interrupted."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    special = _special(parser, options)
+    try:
+        result = _run(options, special)
+    except BenchError as error:
+        progress("")
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        progress("")
+        return 130
+    text = as_text(result)
+    if options.json == "-":
+        print(json.dumps(as_json(result)))
+        print(text, file=sys.stderr)
+        return 0
+    print(text)
+    if options.json is not None:
+        Path(options.json).write_text(json.dumps(as_json(result), indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+def _run(options: argparse.Namespace, special: dict[str, Any]) -> Result:
+    path = _find(options.model, options)
+    draft = special.pop("draft", None)
+    files = {"model": path} if draft is None else {"model": path, "draft": _find(draft, options)}
+    peer = None if options.peer == "none" or options.what == "round" else options.peer
+    settings = Settings(
+        what=options.what,
+        model=options.model,
+        path=path,
+        threads=options.threads,
+        repeat=options.repeat,
+        peer=peer,
+        n_ctx=options.n_ctx,
+        draft_name=draft,
+        draft=files.get("draft"),
+        **special,
+    )
+    progress("reading the files")
+    records = {role: file_record(file) for role, file in files.items()}
+    about = machine()
+    result = BENCHMARKS[options.what](settings)
+    progress("")
+    result.files, result.machine = records, about
+    result.settings["repeat"] = options.repeat
+    if about["load_average"] > about["cpus"] / 2:
+        result.notes.append(
+            f"The machine was busy when this began (load {about['load_average']} on {about['cpus']} CPUs): "
+            "the numbers are not worth much."
+        )
+    if options.what != "round" and peer is None:
+        result.notes.append("No peer was measured.")
+    elif options.repeat < 7 and peer is not None:
+        result.notes.append(f"Only {options.repeat} pairs: take at least 7 before believing a ratio.")
+    return result
+
+
+def _find(name: str, options: argparse.Namespace) -> Path:
+    from pyspec.errors import PyspecError
+    from pyspec.fetch import resolve_model
+
+    try:
+        path = resolve_model(name, offline=options.offline, accept_licence=options.accept_licence)
+    except PyspecError as error:
+        raise BenchError(str(error)) from None
+    if not path.is_file():
+        raise BenchError(f"{path} is not a file")
+    return path
+
+
+def _special(parser: argparse.ArgumentParser, options: argparse.Namespace) -> dict[str, Any]:
+    """The benchmark's own options, with defaults; a parser error for those of other benchmarks."""
+    found = {}
+    for name, defaults in SPECIAL.items():
+        given = getattr(options, name)
+        if options.what in defaults:
+            found[name] = defaults[options.what] if given is None else given
+        elif given is not None:
+            parser.error(
+                f"--{name.replace('_', '-')} belongs to {', '.join(defaults)}, not to {options.what}"
+            )
+    return found
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.bench",
+        description="Measure pyspec beside a peer: same file, same threads, each in its own process, in turns.",
+        epilog="decode, prefill: tokens per second. tn: milliseconds to decode n tokens together. load: time and memory "
+        "up to the first token. round: what a speculative round costs beside the backend's work. spec: whole answers "
+        "with drafters beside the peer's plain ones. Ratios above 1: pyspec is faster.",
+    )
+    parser.add_argument("what", choices=list(BENCHMARKS), help="what to measure")
+    parser.add_argument("--model", default="smollm2", help="GGUF file or manifest name (default: smollm2)")
+    parser.add_argument("--draft", help="spec: GGUF file or manifest name of the draft model")
+    parser.add_argument("--drafters", help='spec: drafters, as in "ngram-simple:n=12,m=48,draft-simple"')
+    parser.add_argument("--n-draft", type=_whole(1), help="spec: longest draft of the draft model")
+    parser.add_argument("--threads", type=_whole(0), default=0, help="0: physical cores (default)")
+    parser.add_argument(
+        "--repeat", type=_whole(1), default=7, help="pairs; medians are reported (default: 7)"
+    )
+    parser.add_argument(
+        "--peer", choices=[*PEERS, "none"], default=PEERS[0], help="whom to compare with (round has no peer)"
+    )
+    parser.add_argument(
+        "--json", metavar="FILE", help='also write everything as JSON; "-": to stdout, the table to stderr'
+    )
+    parser.add_argument("--n-ctx", type=_whole(1), default=4096, help="size of the context (default: 4096)")
+    parser.add_argument(
+        "--fill", type=_whole(1), help="decode, tn: tokens in memory beforehand (default: 128)"
+    )
+    parser.add_argument(
+        "--tokens", type=_whole(2), help="decode: tokens (128); round, spec: most tokens of an answer (256)"
+    )
+    parser.add_argument(
+        "--prompt-tokens", type=_whole(9), help="prefill: tokens of the prompt (default: 512)"
+    )
+    parser.add_argument("--widths", type=_widths, help="tn: values of n (default: 1-16,24,32,48,64)")
+    parser.add_argument("--kinds", type=_kinds, help=f"round, spec: some of {','.join(KINDS)} (default: all)")
+    parser.add_argument("--offline", action="store_true", help="never fetch a model")
+    parser.add_argument(
+        "--accept-licence", action="store_true", help="accept the terms of a model that is fetched"
+    )
+    return parser
+
+
+def _whole(low: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = low - 1
+        if value < low:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {low}")
+        return value
+
+    return parse
+
+
+def _widths(text: str) -> tuple[int, ...]:
+    """ "1-4,8" as 1, 2, 3, 4, 8."""
+    found: list[int] = []
+    for piece in text.split(","):
+        first, _, last = piece.partition("-")
+        try:
+            numbers = range(int(first), int(last or first) + 1)
+        except ValueError:
+            numbers = range(0)
+        if not numbers or numbers[0] < 1 or numbers[-1] > 2048:
+            raise argparse.ArgumentTypeError(f"{piece!r} is not a width from 1 to 2048, or a range like 1-16")
+        found += numbers
+    return tuple(dict.fromkeys(found))
+
+
+def _kinds(text: str) -> tuple[str, ...]:
+    wanted = text.split(",")
+    for kind in wanted:
+        if kind not in KINDS:
+            raise argparse.ArgumentTypeError(f"unknown kind {kind!r}; known kinds are {', '.join(KINDS)}")
+    return tuple(kind for kind in KINDS if kind in wanted)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
