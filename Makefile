@@ -10,14 +10,15 @@ BUILD  := build/dev
 
 # The package in editable form, compiled into build/dev, with what tests and lint need. Run again after changing csrc/.
 build: $(VENV)/ready
-	CMAKE_ARGS="$(CMAKE_ARGS) -DPYSPEC_BUILD_TESTS=ON" $(VENV)/bin/pip install --quiet --no-deps --no-build-isolation \
-		--config-settings=build-dir=$(BUILD) --editable .
+	CMAKE_ARGS="$(CMAKE_ARGS) -DPYSPEC_BUILD_TESTS=ON" $(VENV)/bin/pip install --quiet --disable-pip-version-check \
+		--no-deps --no-build-isolation --config-settings=build-dir=$(BUILD) --editable .
 
 $(VENV)/ready: pyproject.toml tools/requirements.py
 	test -x $(RUN) || $(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/pip install --quiet --disable-pip-version-check pip setuptools
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check --upgrade pip
 	$(RUN) tools/requirements.py > $(VENV)/requirements.txt
-	$(VENV)/bin/pip install --disable-pip-version-check --progress-bar off -r $(VENV)/requirements.txt
+	@echo "Installing what the build and the tests need; llama-cpp-python is compiled, which takes minutes."
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r $(VENV)/requirements.txt
 	touch $@
 
 # Everything that takes seconds: what continuous integration runs.

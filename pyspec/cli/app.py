@@ -13,7 +13,8 @@ import typer
 from pyspec.cli import bench, chat, check_pair, fetch, generate, inspect
 from pyspec.cli.common import PROGRAM, USAGE, Runtime, end_with, report
 
-_USAGE_ERROR = typer.BadParameter.__mro__[2]  # click's ClickException, wherever this typer keeps it
+# click's ClickException, wherever this typer keeps it
+_USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 
 # The runtime of the running `main`, for the errors of its verb.
 _runtime: ContextVar[Runtime] = ContextVar("pyspec_cli_runtime")
@@ -56,7 +57,6 @@ for _name, _verb in (
     app.command(_name)(_guarded(_verb))
 
 
-
 def _version(value: bool) -> None:
     if value:
         from pyspec._version import __version__
@@ -71,7 +71,9 @@ def _global_options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error; may stand anywhere.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error; may stand anywhere.")
+    ] = False,
 ) -> None:
     if context.invoked_subcommand is None:
         print(context.get_help())

@@ -27,7 +27,9 @@ def bench(
     drafters: opt.Drafters = None,
     n_draft: opt.NDraft = None,
     tokens: Annotated[int, typer.Option("--tokens", help="Length of each answer, in tokens.")] = 128,
-    prompt_tokens: Annotated[int, typer.Option("--prompt-tokens", help="Length of the prompt that is timed.")] = 512,
+    prompt_tokens: Annotated[
+        int, typer.Option("--prompt-tokens", help="Length of the prompt that is timed.")
+    ] = 512,
     repeat: Annotated[int, typer.Option("--repeat", help="Runs of each kind; medians are shown.")] = 3,
     n_ctx: opt.NCtx = 4096,
     threads: opt.Threads = 0,

@@ -60,5 +60,7 @@ def chat(
         if not has_template(llm, template):
             template_from_model(llm.model)  # raises the error that says what is missing and what to do
         options = sampling_options(temperature, top_k, top_p, min_p, seed, max_tokens)
-        loop = ChatLoop(llm, make_reader(keep_history=not no_history), options, system=system, has_draft=draft is not None)
+        loop = ChatLoop(
+            llm, make_reader(keep_history=not no_history), options, system=system, has_draft=draft is not None
+        )
         loop.run(short_name(model))

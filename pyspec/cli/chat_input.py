@@ -104,7 +104,9 @@ def _command_completer() -> Any:
             if text.startswith("/") and " " not in text:
                 for name, arguments, meaning in COMMANDS:
                     if name.startswith(text):
-                        yield Completion(name, -len(text), display=f"{name} {arguments}", display_meta=meaning)
+                        yield Completion(
+                            name, -len(text), display=f"{name} {arguments}", display_meta=meaning
+                        )
 
     return Commands()
 

@@ -104,9 +104,9 @@ class ChatLoop:
                         return
         except (KeyboardInterrupt, CancelledError):
             pass  # stopped before there was a result; what was shown counts
-        except TemplateError:
-            raise  # the conversation cannot go on
         except PyspecError as error:
+            if isinstance(error, TemplateError) and not self.exchanges:
+                raise  # it will not work for the next message either, and nothing is lost
             self._end_line()
             self._say(f"no answer: {error}")
             return
@@ -116,7 +116,9 @@ class ChatLoop:
             self._count(result)
             self._say(answer_line(result))
             if result.finish_reason == "length" and result.usage.total >= self.llm.n_ctx - 1:
-                self._say(f"(the context of {self.llm.n_ctx} tokens is full; the next turn forgets the oldest exchanges)")
+                self._say(
+                    f"(the context of {self.llm.n_ctx} tokens is full; the next turn forgets the oldest exchanges)"
+                )
         else:
             self._say("stopped")
         if not answer:
@@ -137,9 +139,9 @@ class ChatLoop:
             sys.stdout.flush()
 
         try:
-            with interrupt_cancels(self.llm.cancel) as repeat_cancel:
+            with interrupt_cancels(self.llm.cancel):
                 chunks = self.llm.chat(self._messages(question), stream=True, **self.options)
-                return consume(chunks, lambda text: (show(text), repeat_cancel()))
+                return consume(chunks, show)
         finally:
             wrapper.finish()
 
@@ -163,7 +165,12 @@ class ChatLoop:
     def _make_room(self, question_tokens: int) -> None:
         """Forget the oldest exchanges until about a quarter of the context is free for the answer."""
         forgotten = 0
-        fixed = question_tokens + _TEMPLATE_TOKENS + len(self.llm.tokenize(self.system or "")) + self.llm.n_ctx // 4
+        fixed = (
+            question_tokens
+            + _TEMPLATE_TOKENS
+            + len(self.llm.tokenize(self.system or ""))
+            + self.llm.n_ctx // 4
+        )
         while self.exchanges and fixed + sum(exchange.tokens for exchange in self.exchanges) > self.llm.n_ctx:
             del self.exchanges[0]
             forgotten += 1
@@ -201,7 +208,9 @@ class ChatLoop:
             self._set_drafters(argument)
         else:
             close = difflib.get_close_matches(name, [command[0] for command in COMMANDS], n=1)
-            self._say(f"unknown command {name}" + (f", did you mean {close[0]}?" if close else "; /help lists them"))
+            self._say(
+                f"unknown command {name}" + (f", did you mean {close[0]}?" if close else "; /help lists them")
+            )
         return True
 
     def _help(self) -> None:
@@ -218,7 +227,9 @@ class ChatLoop:
         for line in stats_lines(self.last):
             self._say(line)
         totals = self.totals
-        rate = f", {100 * totals.accepted / totals.drafted:.0f} % of drafts accepted" if totals.drafted else ""
+        rate = (
+            f", {100 * totals.accepted / totals.drafted:.0f} % of drafts accepted" if totals.drafted else ""
+        )
         used = self.last.usage.total
         self._say(
             f"session   {plural(totals.answers, 'answer')}, {plural(totals.tokens, 'token')}, {totals.seconds:.1f} s{rate}"
@@ -237,7 +248,9 @@ class ChatLoop:
             except PyspecError as error:
                 self._say(str(error))
                 return
-            needy = [spec.name for spec in wanted if isinstance(spec, DrafterSpec) and spec.kind.needs_draft_model]
+            needy = [
+                spec.name for spec in wanted if isinstance(spec, DrafterSpec) and spec.kind.needs_draft_model
+            ]
             if needy and not self.has_draft:
                 self._say(f"{needy[0]} needs a draft model: start again with --draft MODEL")
                 return

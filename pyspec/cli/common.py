@@ -40,9 +40,19 @@ class Runtime:
 
 
 def report(message: str, kind: str = "error") -> None:
-    """One line on stderr."""
+    """One line on stderr, also for a message that was a list."""
     with suppress(OSError):
-        print(f"{PROGRAM}: {kind}: {message}", file=sys.stderr, flush=True)
+        print(f"{PROGRAM}: {kind}: {one_line(message)}", file=sys.stderr, flush=True)
+
+
+def one_line(message: str) -> str:
+    """The lines of a message, list marks dropped, as one: `these rules fail: size …; text …`."""
+    joined = ""
+    for line in message.splitlines():
+        piece = line.strip().removeprefix("- ")
+        if piece:
+            joined += ("" if not joined else " " if joined[-1] in ":.;," else "; ") + piece
+    return joined
 
 
 def note(message: str) -> None:
@@ -139,7 +149,9 @@ def announce(entry: ManifestEntry) -> None:
     """Size and licence of a model that is about to be downloaded."""
     from pyspec.fetch.cache import format_bytes
 
-    note(f"fetching {entry.title}: {format_bytes(entry.download_bytes)}, licence {entry.licence} ({entry.licence_note})")
+    note(
+        f"fetching {entry.title}: {format_bytes(entry.download_bytes)}, licence {entry.licence} ({entry.licence_note})"
+    )
 
 
 def ask_licence(entry: ManifestEntry) -> bool:

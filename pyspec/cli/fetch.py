@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 def fetch(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Models to fetch; none lists what there is.")
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Models to fetch; none lists what there is."),
     ] = None,
     verify: Annotated[
         bool, typer.Option("--verify", help="Check the SHA-256 of files that are there already.")
@@ -40,7 +41,10 @@ def fetch(
         if name not in manifest:
             raise ModelNotFoundError(not_found_message(name, manifest))
     for name in names:
-        print(_fetch_one(name, manifest, verify=verify, offline=offline, accept_licence=accept_licence), flush=True)
+        print(
+            _fetch_one(name, manifest, verify=verify, offline=offline, accept_licence=accept_licence),
+            flush=True,
+        )
 
 
 def _fetch_one(name: str, manifest: Manifest, *, verify: bool, offline: bool, accept_licence: bool) -> str:
@@ -55,7 +59,9 @@ def _fetch_one(name: str, manifest: Manifest, *, verify: bool, offline: bool, ac
             good = verify_model(entry, progress=display.update)
         if not good:
             path = cached_path(name)
-            raise ChecksumError(f"{path} is damaged: its SHA-256 is not the expected one; delete it and fetch it again")
+            raise ChecksumError(
+                f"{path} is damaged: its SHA-256 is not the expected one; delete it and fetch it again"
+            )
     path = cached_path(name) or find_model(name, offline=offline, accept_licence=accept_licence)
     text = licence_path(path)
     where = f"; text in {text}" if text.is_file() else ""

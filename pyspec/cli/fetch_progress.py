@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspec.fetch import FetchProgress
 
-_STAGES = {"download": "downloading", "check": "checking", "wait": "waiting for another pyspec to finish fetching"}
+_STAGES = {
+    "download": "downloading",
+    "check": "checking",
+    "wait": "waiting for another pyspec to finish fetching",
+}
 
 
 class FetchDisplay:
@@ -42,8 +46,14 @@ class FetchDisplay:
 
     def _draw(self, progress: FetchProgress) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-        from rich.progress import TransferSpeedColumn
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+            TransferSpeedColumn,
+        )
 
         if self._bar is None:
             self._bar = Progress(

@@ -29,11 +29,16 @@ def generate(
     n_draft: opt.NDraft = None,
     system: opt.System = None,
     stop: Annotated[
-        list[str] | None, typer.Option("--stop", metavar="TEXT", help="End before this text; may be repeated.")
+        list[str] | None,
+        typer.Option("--stop", metavar="TEXT", help="End before this text; may be repeated."),
     ] = None,
-    raw: Annotated[bool, typer.Option("--raw", help="Continue the prompt as plain text, without a template.")] = False,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Continue the prompt as plain text, without a template.")
+    ] = False,
     template: opt.TemplateOption = None,
-    stats: Annotated[bool, typer.Option("--stats", help="Print speed and acceptance on stderr afterwards.")] = False,
+    stats: Annotated[
+        bool, typer.Option("--stats", help="Print speed and acceptance on stderr afterwards.")
+    ] = False,
     json: opt.Json = False,
     no_stream: Annotated[
         bool, typer.Option("--no-stream", help="Print the answer when it is complete.  [default: in pipes]")
@@ -73,7 +78,11 @@ def generate(
         templated = not raw and has_template(llm, template)
         if system is not None and not templated:
             raise OptionError(f"{model} has no chat template, so --system has no place (see --template)")
-        chunks = llm.chat(_messages(system, prompt), stream=True, **call) if templated else llm.stream(prompt, **call)
+        chunks = (
+            llm.chat(_messages(system, prompt), stream=True, **call)
+            if templated
+            else llm.stream(prompt, **call)
+        )
         live = sys.stdout.isatty() and not (no_stream or json)
         try:
             result = consume(chunks, _show if live else lambda text: None)

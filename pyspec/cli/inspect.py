@@ -19,7 +19,9 @@ def inspect(
     model: opt.Model,
     draft: opt.Draft = None,
     n_ctx: opt.NCtx = 4096,
-    tensors: Annotated[bool, typer.Option("--tensors", help="List every tensor, not only the sums by type.")] = False,
+    tensors: Annotated[
+        bool, typer.Option("--tensors", help="List every tensor, not only the sums by type.")
+    ] = False,
     json: opt.Json = False,
     offline: opt.Offline = False,
     accept_licence: opt.AcceptLicence = False,
@@ -118,7 +120,10 @@ def _report(
     if all_tensors:
         yield ""
         listed = [["  name", "type", "shape", "bytes"]]
-        listed += [[f"  {t['name']}", t["type"], " x ".join(map(str, t["shape"])), str(t["bytes"])] for t in model.tensors]
+        listed += [
+            [f"  {t['name']}", t["type"], " x ".join(map(str, t["shape"])), str(t["bytes"])]
+            for t in model.tensors
+        ]
         yield from columns_table(listed, right=frozenset({3}))
     yield ""
     yield bold(f"memory for a context of {n_ctx} tokens")
@@ -182,4 +187,6 @@ def _cut(line: str) -> str:
 
 
 def _count(number: int) -> str:
-    return f"{number / 1e9:.2f}B" if number >= 1e9 else f"{number / 1e6:.0f}M" if number >= 1e6 else str(number)
+    return (
+        f"{number / 1e9:.2f}B" if number >= 1e9 else f"{number / 1e6:.0f}M" if number >= 1e6 else str(number)
+    )

@@ -6,7 +6,9 @@ from typing import Annotated
 
 import typer
 
-Model = Annotated[str, typer.Argument(metavar="MODEL", help="Path of a GGUF file, or a name from `pyspec-cli fetch`.")]
+Model = Annotated[
+    str, typer.Argument(metavar="MODEL", help="Path of a GGUF file, or a name from `pyspec-cli fetch`.")
+]
 Draft = Annotated[
     str | None,
     typer.Option("--draft", metavar="MODEL", help="Draft model (path or name) for the drafter draft-simple."),
@@ -25,12 +27,20 @@ NDraft = Annotated[
     typer.Option("--n-draft", metavar="TOKENS", help="Longest draft of draft-simple.  [default: 3]"),
 ]
 MaxTokens = Annotated[
-    int, typer.Option("--max-tokens", metavar="TOKENS", help="Longest answer; -1 means until the context is full.")
+    int,
+    typer.Option(
+        "--max-tokens", metavar="TOKENS", help="Longest answer; -1 means until the context is full."
+    ),
 ]
-TopK = Annotated[int, typer.Option("--top-k", help="Sample among the K most probable tokens; 0 turns it off.")]
-TopP = Annotated[float, typer.Option("--top-p", help="Sample among the most probable tokens up to this total; 1 is off.")]
+TopK = Annotated[
+    int, typer.Option("--top-k", help="Sample among the K most probable tokens; 0 turns it off.")
+]
+TopP = Annotated[
+    float, typer.Option("--top-p", help="Sample among the most probable tokens up to this total; 1 is off.")
+]
 MinP = Annotated[
-    float, typer.Option("--min-p", help="Drop tokens less probable than this share of the best one; 0 is off.")
+    float,
+    typer.Option("--min-p", help="Drop tokens less probable than this share of the best one; 0 is off."),
 ]
 Seed = Annotated[
     int | None,
@@ -38,16 +48,25 @@ Seed = Annotated[
 ]
 NCtx = Annotated[
     int,
-    typer.Option("--n-ctx", metavar="TOKENS", help="Context length, capped to what the model was trained for."),
+    typer.Option(
+        "--n-ctx", metavar="TOKENS", help="Context length, capped to what the model was trained for."
+    ),
 ]
 Threads = Annotated[int, typer.Option("--threads", metavar="N", help="Threads for computing; 0 chooses.")]
 TemplateOption = Annotated[
     str | None,
-    typer.Option("--template", metavar="NAME|FILE", help="Chat template instead of the file's: chatml, or a jinja2 file."),
+    typer.Option(
+        "--template",
+        metavar="NAME|FILE",
+        help="Chat template instead of the file's: chatml, or a jinja2 file.",
+    ),
 ]
 System = Annotated[str | None, typer.Option("--system", metavar="TEXT", help="System message.")]
 Offline = Annotated[bool, typer.Option("--offline", help="Never download a model.")]
 AcceptLicence = Annotated[
-    bool, typer.Option("--accept-licence", help="Accept the terms of a model that asks for it, without a question.")
+    bool,
+    typer.Option(
+        "--accept-licence", help="Accept the terms of a model that asks for it, without a question."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead.")]

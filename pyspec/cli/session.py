@@ -70,33 +70,38 @@ def consume(chunks: Iterable[Chunk], show: Callable[[str], object]) -> Generatio
 
 
 @contextmanager
-def interrupt_cancels(cancel: Callable[[], object]) -> Iterator[Callable[[], None]]:
+def interrupt_cancels(cancel: Callable[[], object]) -> Iterator[None]:
     """Within the block, Ctrl-C calls `cancel` (the answer then ends by itself); a second one interrupts as usual.
 
-    The block gets a function to call now and then: it repeats a cancel that came too early, before there was a call to
-    cancel.
+    `cancel` reaches only a call that runs, and the first Ctrl-C may come before that (while a long prompt is turned into
+    tokens). So it is repeated from a thread until the block ends.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield lambda: None
+        yield
         return
-    pressed = False
+    ended = threading.Event()
+    repeater: threading.Thread | None = None
+
+    def keep_cancelling() -> None:
+        while not ended.wait(0.05):
+            cancel()
 
     def on_interrupt(number: int, frame: FrameType | None) -> None:
-        nonlocal pressed
-        if pressed:
+        nonlocal repeater
+        if repeater is not None:
             raise KeyboardInterrupt
-        pressed = True
+        repeater = threading.Thread(target=keep_cancelling, name="pyspec-cancel", daemon=True)
         cancel()
-
-    def repeat() -> None:
-        if pressed:
-            cancel()
+        repeater.start()
 
     previous = signal.signal(signal.SIGINT, on_interrupt)
     try:
-        yield repeat
+        yield
     finally:
         signal.signal(signal.SIGINT, previous)
+        ended.set()
+        if repeater is not None:
+            repeater.join()  # it must not cancel the next call
 
 
 @contextmanager

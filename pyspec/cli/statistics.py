@@ -66,7 +66,7 @@ def drafter_lines(drafters: dict[str, DrafterStats]) -> Iterator[str]:
     """One line per drafter: calls, drafts, tokens, acceptance overall and by position in the draft."""
     rows = [["drafter", "calls", "drafts", "drafted", "accepted", "rate", "seconds", "rate by position"]]
     for name, drafter in drafters.items():
-        pairs = zip(drafter.per_position, drafter.proposed_per_position)
+        pairs = zip(drafter.per_position, drafter.proposed_per_position, strict=True)
         positions = [f"{accepted / proposed:.2f}" for accepted, proposed in pairs if proposed]
         shown = " ".join(positions[:8]) + (" …" if len(positions) > 8 else "")
         counts = [str(n) for n in (drafter.calls, drafter.drafts, drafter.drafted, drafter.accepted)]

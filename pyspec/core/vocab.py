@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import pairwise
 
 
 class TokenType(IntEnum):
@@ -79,4 +80,4 @@ def unpack(buffer: bytes | memoryview, offsets: Sequence[int]) -> list[bytes]:
     will do (pass ``array.tolist()`` for a NumPy array: iterating the array itself is ten times slower).
     """
     data = bytes(buffer)
-    return [data[a:b] for a, b in zip(offsets, offsets[1:], strict=False)]
+    return [data[a:b] for a, b in pairwise(offsets)]

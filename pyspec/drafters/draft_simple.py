@@ -8,7 +8,8 @@ drafts: the k-th was proposed but never fed.
 
 Drafting stops at n_draft tokens, at the round's limit, after an end token, or when the best candidate's
 probability (among the ten best) is below p_min; a draft shorter than n_min is dropped. Ids that the target
-does not have are never proposed.
+does not have are never proposed; ids that only the target has (padding) are fed as id 0, which keeps the
+positions right.
 """
 
 from __future__ import annotations
@@ -136,7 +137,9 @@ class DraftSimple(Drafter):
         self._agreed = len(history)
 
     def _feed(self, tokens: list[int]) -> None:
-        self.context.decode(tokens, cancel=self.cancel)
+        n_own = self.context.n_vocab
+        known = tokens if max(tokens) < n_own else [token if token < n_own else 0 for token in tokens]
+        self.context.decode(known, cancel=self.cancel)
         self._seen.extend(tokens)
 
     def _trim(self, n_tokens: int) -> None:

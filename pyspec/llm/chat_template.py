@@ -117,7 +117,9 @@ class ChatTemplate:
             except TemplateError:
                 text = ""
             # A template for plain text either fails on the list or prints it as Python would, quotes and keys included.
-            self._takes_parts[source] = _PROBE in text and f"'{_PROBE}'" not in text and f'"{_PROBE}"' not in text
+            self._takes_parts[source] = (
+                _PROBE in text and f"'{_PROBE}'" not in text and f'"{_PROBE}"' not in text
+            )
         return self._takes_parts[source]
 
     def _run(self, source: str, variables: Mapping[str, Any]) -> str:
@@ -164,7 +166,9 @@ def template_from_model(
             source = Path(override).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or str(error)
-            raise TemplateError(None, f"the template file {os.fspath(override)} cannot be read: {reason}") from error
+            raise TemplateError(
+                None, f"the template file {os.fspath(override)} cannot be read: {reason}"
+            ) from error
     return ChatTemplate(source, tool_source=tool_source, **_special_tokens(model))
 
 
@@ -209,7 +213,9 @@ def _part_text(number: int, part: Any) -> str:
     if isinstance(part, Mapping) and part.get("type", "text") == "text" and isinstance(part.get("text"), str):
         return str(part["text"])
     kind = part.get("type") if isinstance(part, Mapping) else type(part).__name__
-    raise OptionError(f"message {number}: content part of type {kind!r} is not supported, only text parts are")
+    raise OptionError(
+        f"message {number}: content part of type {kind!r} is not supported, only text parts are"
+    )
 
 
 def _compile(source: str, now: Callable[[], datetime]) -> Template:
@@ -232,7 +238,7 @@ def _environment(now: Callable[[], datetime]) -> Environment:
     class Generation(Extension):
         """`{% generation %}…{% endgeneration %}` marks the assistant's text for training; here its content remains."""
 
-        tags = {"generation"}
+        tags = {"generation"}  # noqa: RUF012 (jinja2 reads it from the class)
 
         def parse(self, parser: Parser) -> nodes.Node:
             line = next(parser.stream).lineno
@@ -257,7 +263,9 @@ def _to_json(
 ) -> str:
     import json
 
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+    return json.dumps(
+        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+    )
 
 
 class _RaisedByTemplate(Exception):
@@ -269,8 +277,7 @@ def _raise_exception(message: str) -> None:
 
 
 def _describe(error: Exception) -> str:
-    from jinja2 import UndefinedError
-    from jinja2.sandbox import SecurityError
+    from jinja2.exceptions import SecurityError, UndefinedError
 
     if isinstance(error, _RaisedByTemplate):
         return f"it refused these messages: {error}"

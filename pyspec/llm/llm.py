@@ -14,7 +14,10 @@ from __future__ import annotations
 import difflib
 import logging
 import os
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -89,6 +92,7 @@ class LLM:
         self._template: ChatTemplate | None = None
         self._pieces: dict[int, bytes] = {}
         self._last_stats = Stats()
+        self._streams: weakref.WeakSet[Stream] = weakref.WeakSet()
 
         def open_model(file: str | os.PathLike[str]) -> Any:
             return backend.Model(file, device=device, use_mmap=use_mmap, progress=progress)
@@ -112,7 +116,8 @@ class LLM:
                 "type_v": type_v,
                 "memory_kind": memory_kind,
             }
-            self._session = Session(self.model, self._make_target, n_batch=n_batch, audit=audit)
+            make_target = partial(backend.Context, self.model, **self._options)
+            self._session = Session(self.model, make_target, n_batch=n_batch, audit=audit)
             self._drafters = DrafterSet(
                 backend, self.model, draft, open_model=open_model, n_ctx=n_ctx, n_threads=n_threads
             )
@@ -297,7 +302,7 @@ class LLM:
     def close(self) -> None:
         """End a running call and give back all memory. May be called twice."""
         if not self._calls.closed:
-            self._calls.shut()
+            self._calls.shut(self._end_streams)
             self._release()
 
     def __enter__(self) -> LLM:
@@ -352,7 +357,9 @@ class LLM:
             return self._finish(generation, kind)
 
     def _stream(self, request: Request, ids: list[int], kind: type[GenerationResult]) -> Stream:
-        return Stream(self._chunks(request, ids, kind), self.cancel, self._calls.check)
+        stream = Stream(self._chunks(request, ids, kind), self.cancel, self._calls.check)
+        self._streams.add(stream)
+        return stream
 
     def _chunks(self, request: Request, ids: list[int], kind: type[GenerationResult]) -> Iterator[Chunk]:
         with self._calls.enter() as cancel:
@@ -399,9 +406,6 @@ class LLM:
             log.warning("decoding plainly, without %s: %s", ", ".join(names), error)
             return drafters.chain([])
 
-    def _make_target(self) -> Any:
-        return self._backend.Context(self.model, **self._options)
-
     def _live_session(self) -> Session:
         self._calls.check()
         assert self._session is not None
@@ -411,6 +415,11 @@ class LLM:
         self._calls.check()
         assert self._drafters is not None
         return self._drafters
+
+    def _end_streams(self) -> None:
+        for stream in list(self._streams):
+            with suppress(ValueError):  # being iterated by another thread right now; it has been cancelled
+                stream.close()
 
     def _release(self) -> None:
         self._calls.closed = True

@@ -35,7 +35,9 @@ class Tokenizer(ABC):
         self._special = SpecialTokens(vocab)
         self._pieces = Pieces(vocab, decode_text)
 
-    def encode(self, text: str | bytes, *, add_special: bool = True, parse_special: bool = False) -> list[int]:
+    def encode(
+        self, text: str | bytes, *, add_special: bool = True, parse_special: bool = False
+    ) -> list[int]:
         """Token ids of ``text``.
 
         Args:
@@ -54,14 +56,11 @@ class Tokenizer(ABC):
         ids: list[int] = []
         if add_special and self.add_bos:
             ids.append(self._wanted(self.bos, "BOS"))
-        after_special = True
         for part in self._special.split(to_bytes(text), parse_special):
             if isinstance(part, int):
                 ids.append(part)
-                after_special = True
             else:
-                ids += self._encode_raw(part, after_special)
-                after_special = False
+                ids += self._encode_raw(part)
         if add_special and self.add_eos:
             ids.append(self._wanted(self.eos, "EOS"))
         return ids
@@ -96,12 +95,14 @@ class Tokenizer(ABC):
         return self._pieces.get(token, special)
 
     @abstractmethod
-    def _encode_raw(self, data: bytes, after_special: bool) -> list[int]:
-        """Ids of a text without special tokens. ``after_special``: it starts the text or follows a special token."""
+    def _encode_raw(self, data: bytes) -> list[int]:
+        """Ids of a text without special tokens; it starts the whole text or follows a special token."""
 
     def _wanted(self, token: int, name: str) -> int:
         if token < 0:
-            raise FileFormatError(f"the file wants {name} added to texts but has no {name} token; pass add_special=False")
+            raise FileFormatError(
+                f"the file wants {name} added to texts but has no {name} token; pass add_special=False"
+            )
         return token
 
 

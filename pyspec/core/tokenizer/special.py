@@ -8,7 +8,6 @@ User-defined tokens are always cut out, control and unknown ones only when the c
 from __future__ import annotations
 
 from collections.abc import Iterable
-from os.path import commonprefix
 
 from pyspec.core.vocab import TokenType, Vocab
 
@@ -27,7 +26,9 @@ class SpecialTokens:
         self._texts = {i: texts[i] for i in found}
         self._strip_right, self._strip_left = _strip_rules(vocab, found)
         self._all = _Candidates(found, self._texts)
-        self._always = _Candidates([i for i in found if vocab.types[i] == TokenType.USER_DEFINED], self._texts)
+        self._always = _Candidates(
+            [i for i in found if vocab.types[i] == TokenType.USER_DEFINED], self._texts
+        )
 
     def split(self, data: bytes, parse_special: bool) -> list[int | bytes]:
         """``data`` as a list of token ids and of the (never empty) raw pieces between them."""
@@ -72,13 +73,25 @@ class _Candidates:
         for rank, token in enumerate(tokens):
             groups.setdefault(texts[token][:2], []).append(rank)
         self._tokens = tokens
-        self._groups = [(commonprefix([texts[tokens[r]] for r in ranks]), ranks) for ranks in groups.values()]
+        self._groups = [
+            (_common_prefix([texts[tokens[r]] for r in ranks]), ranks) for ranks in groups.values()
+        ]
 
     def present(self, data: bytes) -> list[int]:
         """Tokens that may occur in ``data``, in the order in which they are to be cut out."""
         ranks = [rank for prefix, group in self._groups if prefix in data for rank in group]
         ranks.sort()
         return [self._tokens[rank] for rank in ranks]
+
+
+def _common_prefix(texts: list[bytes]) -> bytes:
+    first, last = min(texts), max(texts)
+    n = 0
+    while (
+        n < len(first) and first[n] == last[n]
+    ):  # last is not shorter here: a prefix of it would sort before it
+        n += 1
+    return first[:n]
 
 
 def _strip_rules(vocab: Vocab, special: list[int]) -> tuple[frozenset[int], frozenset[int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import repeat
 from struct import pack
 from typing import TYPE_CHECKING
@@ -38,10 +39,10 @@ class SpmTokenizer(Tokenizer):
             decode_text=undo_space_mark,
         )
         self._byte_ids = _byte_ids(vocab)
-        self._library = _build(vocab, byte_fallback=self._byte_ids is not None)
+        self._library = _build(vocab, self._byte_ids)
 
-    def _encode_raw(self, data: bytes, after_special: bool) -> list[int]:
-        if self.vocab.add_space_prefix and after_special:
+    def _encode_raw(self, data: bytes) -> list[int]:
+        if self.vocab.add_space_prefix:
             data = b" " + data
         try:
             return self._encode_text(data.decode("utf-8"))
@@ -51,12 +52,16 @@ class SpmTokenizer(Tokenizer):
     def _encode_text(self, text: str) -> list[int]:
         ids: list[int] = self._library.encode_as_ids(text)
         if self._byte_ids is None and len(self.vocab.texts) in ids:
-            raise FileFormatError("the text has characters outside the vocabulary, which has no byte tokens to spell them")
+            raise FileFormatError(
+                "the text has characters outside the vocabulary, which has no byte tokens to spell them"
+            )
         return ids
 
     def _encode_broken(self, data: bytes) -> list[int]:
         """Ids of bytes that are not UTF-8: symbols that are no characters become byte tokens and part what is around."""
-        data = data.replace(b" ", SPACE_MARK)  # first, as llama.cpp does: a broken symbol may swallow part of the mark
+        data = data.replace(
+            b" ", SPACE_MARK
+        )  # first, as llama.cpp does: a broken symbol may swallow part of the mark
         ids: list[int] = []
         run: list[str] = []
         at = 0
@@ -84,28 +89,36 @@ def _byte_ids(vocab: Vocab) -> list[int] | None:
     return None if -1 in ids else ids
 
 
-def _build(vocab: Vocab, byte_fallback: bool) -> sentencepiece.SentencePieceProcessor:
+def _build(vocab: Vocab, byte_ids: Sequence[int] | None) -> sentencepiece.SentencePieceProcessor:
     import sentencepiece
 
     processor = sentencepiece.SentencePieceProcessor()
-    processor.LoadFromSerializedProto(model_message(vocab, byte_fallback))
+    try:
+        processor.LoadFromSerializedProto(model_message(vocab, byte_ids))
+    except RuntimeError as error:  # an empty or repeated text
+        raise FileFormatError(f"the vocabulary is not usable: {error}") from None
     return processor
 
 
-def model_message(vocab: Vocab, byte_fallback: bool) -> bytes:
+def model_message(vocab: Vocab, byte_ids: Sequence[int] | None) -> bytes:
     """SentencePiece's model message for ``vocab``, in protobuf's wire format.
 
     The message is small enough to write by hand: repeated pieces (text, score, type), the trainer's model type, ids and
     byte fallback, and the normaliser's switches. The library insists on one unknown piece; it is added behind the
-    vocabulary (id ``n_tokens``) so that the real one can be an ordinary piece.
+    vocabulary (id ``n_tokens``) so that the real one can be an ordinary piece. ``byte_ids`` are the tokens of the bytes 0 to
+    255, to which unknown characters fall back.
     """
     n = vocab.n_tokens
     scores = vocab.scores if len(vocab.scores) else repeat(0.0, n)
-    types = [_BYTE if byte_fallback and kind == TokenType.BYTE else _NORMAL for kind in vocab.types]
+    types = [_NORMAL] * n
+    for i in byte_ids or ():
+        types[i] = _BYTE
     out = [_piece(text, score, kind) for text, score, kind in zip(vocab.texts, scores, types, strict=True)]
     out.append(_piece(_unused_text(vocab), 0.0, _UNKNOWN))
     trainer = (
-        _number(3, _MODEL_TYPE_BPE) + _number(35, int(byte_fallback)) + _number(40, n)  # type, byte_fallback, unk_id
+        _number(3, _MODEL_TYPE_BPE)
+        + _number(35, int(byte_ids is not None))
+        + _number(40, n)  # type, byte_fallback, unk_id
         + b"".join(_number(key, -1) for key in (41, 42, 43))  # bos_id, eos_id, pad_id: none
     )
     # name; then add_dummy_prefix, remove_extra_whitespaces, escape_whitespaces

@@ -33,7 +33,17 @@ def lenient_decode(data: bytes) -> tuple[str, bool]:
     i = 0
     while i < len(data):
         lead = data[i]
-        n = 1 if lead < 0x80 else 2 if 0xC0 <= lead < 0xE0 else 3 if 0xE0 <= lead < 0xF0 else 4 if 0xF0 <= lead < 0xF8 else 0
+        n = (
+            1
+            if lead < 0x80
+            else 2
+            if 0xC0 <= lead < 0xE0
+            else 3
+            if 0xE0 <= lead < 0xF0
+            else 4
+            if 0xF0 <= lead < 0xF8
+            else 0
+        )
         tail = data[i + 1 : i + n] if n else b""
         if n == 0 or len(tail) != n - 1 or any(b & 0xC0 != 0x80 for b in tail):
             value, n = REPLACEMENT, 1
