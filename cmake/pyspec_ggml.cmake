@@ -34,6 +34,10 @@ endif()
 
 add_subdirectory("${PYSPEC_GGML_SOURCE}" "${CMAKE_BINARY_DIR}/ggml" EXCLUDE_FROM_ALL)
 
+if(NOT PYSPEC_PORTABLE)
+    target_compile_options(ggml-cpu PRIVATE ${PYSPEC_ARCH_FLAGS}) # after ggml's own -march=native
+endif()
+
 # Its headers are not ours to warn about.
 foreach(target ggml ggml-base ggml-cpu)
     get_target_property(directories ${target} INTERFACE_INCLUDE_DIRECTORIES)

@@ -49,6 +49,17 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
         set(PYSPEC_ARCH_FLAGS -march=x86-64-v2)
     else()
         set(PYSPEC_ARCH_FLAGS -march=native)
+        # ggml adds up half-precision products in half precision where AVX512-FP16 exists: less exact than elsewhere, and slow
+        # for heads of 64, which fall into its scalar remainder. AMX is never used here and not available in every virtual
+        # machine whose processor has it.
+        include(CheckCXXCompilerFlag)
+        foreach(set avx512fp16 amx-tile amx-int8 amx-bf16)
+            string(MAKE_C_IDENTIFIER "PYSPEC_COMPILER_KNOWS_${set}" knows)
+            check_cxx_compiler_flag(-mno-${set} ${knows})
+            if(${knows})
+                list(APPEND PYSPEC_ARCH_FLAGS -mno-${set})
+            endif()
+        endforeach()
     endif()
 elseif(PYSPEC_PORTABLE)
     message(FATAL_ERROR "pyspec: PYSPEC_PORTABLE is defined for x86-64 only, this machine is ${CMAKE_SYSTEM_PROCESSOR}.")
@@ -86,6 +97,10 @@ endif()
 # different loop shapes, and results must not depend on how many rows are computed together.
 function(pyspec_compile_settings target)
     target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow -ffp-contract=off ${PYSPEC_ARCH_FLAGS})
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+        # False alarms of GCC 12 in its own headers: AVX-512 intrinsics (GCC bug 105593).
+        target_compile_options(${target} PRIVATE -Wno-uninitialized -Wno-maybe-uninitialized)
+    endif()
     if(PYSPEC_WERROR)
         target_compile_options(${target} PRIVATE -Werror)
     endif()
