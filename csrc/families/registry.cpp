@@ -20,16 +20,15 @@ const std::vector<FamilyEntry> & families() {
 
 const FamilyEntry & find_family(const ModelFile & file) {
     const std::string_view architecture = file.get_str("general.architecture");
-    std::string            known;
+    std::string known;
     for (const FamilyEntry & entry : families()) {
         if (architecture == entry.architecture) {
             return entry;
         }
         known += (known.empty() ? "" : ", ") + std::string(entry.architecture);
     }
-    throw Error(PYSPEC_UNSUPPORTED,
-                format("%s: architecture %s is not supported (supported: %s)", file.path().c_str(),
-                       quote_bytes(architecture).c_str(), known.c_str()));
+    throw Error(PYSPEC_UNSUPPORTED, format("%s: architecture %s is not supported (supported: %s)", file.path().c_str(),
+                                           quote_bytes(architecture).c_str(), known.c_str()));
 }
 
 } // namespace pyspec

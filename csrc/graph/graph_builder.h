@@ -6,6 +6,7 @@
 // kept and reused.
 #pragma once
 
+#include "kernels/product.h"
 #include "memory/kv_cache.h"
 
 #include "ggml.h"
@@ -43,6 +44,13 @@ public:
     struct Mask {
         int32_t window;
         ggml_tensor * tensor; // {n_kv, n_tokens}, f32, or f16 when the cache needs flash attention
+    };
+
+    // An input of products, quantised once for all weights of a kind.
+    struct QuantisedRows {
+        ggml_tensor * x;
+        ActivationKind kind;
+        ggml_tensor * rows;
     };
 
     // Logits of the output rows first_row, first_row + 1, ...: {n_vocab, rows}.
@@ -86,6 +94,7 @@ public:
     std::vector<CacheWrite> cache_writes;
     std::vector<ggml_tensor *> tap_tensors; // in the order of shape.taps
     std::vector<LogitsPart> logits;
+    std::vector<QuantisedRows> quantised_rows;
 };
 
 } // namespace pyspec

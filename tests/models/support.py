@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 
 from tests.oracle import Oracle
 from tests.reference import forward
-from tests.tiny import FAMILIES, build_model
+from tests.tiny import DTYPES, FAMILIES, build_model, is_slow
 
 Logits = npt.NDArray[np.float32]
 
@@ -24,6 +25,10 @@ F32_TOLERANCE = 1e-5
 GELU_TOLERANCE = 4e-4
 F16_CACHE_TOLERANCE = 5e-3
 Q8_CACHE_TOLERANCE = 2e-2
+
+
+# Weight types as test parameters; those that are slow to write are left to the long run.
+WEIGHT_TYPES = [pytest.param(d, marks=pytest.mark.long) if is_slow(d) else d for d in DTYPES if d != "f32"]
 
 
 def f32_tolerance(family: str) -> float:

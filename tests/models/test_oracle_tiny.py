@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import TinyFiles
 from tests.oracle import Oracle
 from tests.reference import forward
-from tests.tiny import DTYPES, FAMILIES, build_model, make_model, round_trip, wide, write_model
+from tests.tiny import DTYPES, FAMILIES, build_model, is_slow, make_model, round_trip, wide, write_model
 
 from .support import (
     F16_CACHE_TOLERANCE,
@@ -84,7 +84,11 @@ def test_q8_0_cache(tiny: TinyFiles, family: str) -> None:
     assert relative_error(ours, oracle_logits(path, tokens, kv="q8_0", flash=True)) <= Q8_CACHE_TOLERANCE
 
 
-QUANTISED = [("llama", d) for d in DTYPES if d != "f32"]
+QUANTISED: list[Any] = [
+    pytest.param("llama", d, marks=pytest.mark.long) if is_slow(d) else ("llama", d)
+    for d in DTYPES
+    if d != "f32"
+]
 QUANTISED += [(f, d) for f in FAMILIES if f != "llama" for d in ("f16", "q8_0", "q4_k")]
 QUANTISED += [("llama_moe", d) for d in ("q6_k", "q4_0", "mxfp4", "iq4_xs")]
 
@@ -92,9 +96,10 @@ QUANTISED += [("llama_moe", d) for d in ("q6_k", "q4_0", "mxfp4", "iq4_xs")]
 @pytest.mark.parametrize(("family", "dtype"), QUANTISED)
 def test_quantised_weights(tiny: TinyFiles, family: str, dtype: str) -> None:
     """Our distance from an f32 run on the dequantised weights is at most one and a half times the oracle's
-    own."""
+    own. Mixtures get wider router margins: quantised activations move router logits by some hundredths, and a
+    decision that turns for one side only says nothing."""
     path = tiny.path(family, dtype=dtype)
-    tokens = prompt(family, 24, 0.05)
+    tokens = prompt(family, 16, 0.1)
     exact = oracle_logits(tiny.path(family, dtype=dtype, dequantised=True), tokens)
     theirs = relative_error(oracle_logits(path, tokens), exact)
     ours = relative_error(pyspec_logits(path, tokens), exact)
