@@ -107,6 +107,7 @@ Context::~Context() {
 
 void Context::resolve_options() {
     const Hparams & h = model_->hparams();
+    check_range("n_threads", options_.n_threads, 0, GGML_MAX_N_THREADS);
     if (options_.n_ctx == 0) {
         options_.n_ctx = h.n_ctx_train;
     }
@@ -117,7 +118,6 @@ void Context::resolve_options() {
     check_range("n_batch", options_.n_batch, 1, 1 << 20);
     check_range("n_ubatch", options_.n_ubatch, 1, 1 << 16);
     check_range("n_outputs", options_.n_outputs, 1, 1 << 20);
-    check_range("n_threads", options_.n_threads, 1, GGML_MAX_N_THREADS);
     check_range("memory_kind", options_.memory_kind, PYSPEC_MEMORY_AUTO, PYSPEC_MEMORY_TEST_NO);
     for (const auto & [name, type] : {std::pair{"type_k", options_.type_k}, std::pair{"type_v", options_.type_v}}) {
         if (!is_cache_type(type)) {
