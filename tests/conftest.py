@@ -32,13 +32,12 @@ class TinyFiles:
         elements get the wide sizes by themselves."""
         from tests.tiny import make_model, needs_wide, wide
 
-        options["overrides"] = {
-            **(wide(family) if needs_wide(options.get("dtype", "f32")) else {}),
-            **options.get("overrides", {}),
-        }
+        dtype = options.get("dtype", "f32")
+        sizes = wide(family, dtype) if needs_wide(dtype) else {}
+        options["overrides"] = {**sizes, **options.get("overrides", {})}
         key = repr((family, sorted(options.items(), key=lambda item: item[0])))
         if key not in self._paths:
-            kind = f"{options.get('dtype', 'f32')}-{options.get('perturb') or 'plain'}"
+            kind = f"{dtype}-{options.get('perturb') or 'plain'}"
             name = f"{len(self._paths):04d}-{family}-{kind}.gguf"
             self._paths[key] = make_model(family, self._folder / name, **options)
         return self._paths[key]

@@ -37,7 +37,10 @@ def bench(
     offline: opt.Offline = False,
     accept_licence: opt.AcceptLicence = False,
 ) -> None:
-    """Measure loading, prompt processing and greedy generation of a model; with drafters, also what they gain."""
+    """Measure the speed of a model on this machine.
+
+    Loading, prompt processing and greedy generation; with drafters, also what they gain.
+    """
     from pyspec.cli.session import open_llm
     from pyspec.errors import OptionError
 

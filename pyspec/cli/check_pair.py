@@ -18,8 +18,9 @@ def check_pair(
     offline: opt.Offline = False,
     accept_licence: opt.AcceptLicence = False,
 ) -> None:
-    """Compare the vocabularies of two models and list every rule that fails, with both values.
+    """Can one model draft for another?
 
+    Compares the vocabularies and lists every rule that fails, with both values.
     Exit code 0 when DRAFT can draft for TARGET, 3 when it cannot. Neither model's weights are loaded.
     """
     from pyspec.cli.common import find_model

@@ -56,7 +56,12 @@ def one_line(message: str) -> str:
 
 
 def note(message: str) -> None:
-    """One line on stderr that is no error."""
+    """Something on stderr that is no error; words are wrapped for a terminal."""
+    if sys.stderr.isatty():
+        import shutil
+        import textwrap
+
+        message = textwrap.fill(message, shutil.get_terminal_size().columns, break_on_hyphens=False)
     with suppress(OSError):
         print(message, file=sys.stderr, flush=True)
 

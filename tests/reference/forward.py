@@ -119,7 +119,9 @@ def _add(h: Hyper, w: dict[str, Array], norm: str, x: Array, y: Array, k: Knobs)
 
 
 def _rms(x: Array, weight: Array, h: Hyper) -> Array:
-    return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + x.dtype.type(np.float32(h.rms_eps))) * weight
+    eps = x.dtype.type(np.float32(h.rms_eps))
+    normed: Array = x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps) * weight
+    return normed
 
 
 def _attention(
@@ -195,7 +197,7 @@ def _rope(h: Hyper, w: dict[str, Array], a: Array, p: Array, windowed: bool, n_c
         i0, i1 = np.arange(half), np.arange(half) + second
     else:
         i0, i1 = np.arange(0, n_rot, 2), np.arange(1, n_rot, 2)
-    out = a.copy()
+    out: Array = a.copy()
     out[:, :, i0] = a[:, :, i0] * cos - a[:, :, i1] * sin
     out[:, :, i1] = a[:, :, i0] * sin + a[:, :, i1] * cos
     return out
@@ -203,7 +205,8 @@ def _rope(h: Hyper, w: dict[str, Array], a: Array, p: Array, windowed: bool, n_c
 
 def _activation(h: Hyper, x: Array, k: Knobs) -> Array:
     if (h.arch == "gemma3") == k.other_activation:
-        return x / (1 + np.exp(-x))
+        silu: Array = x / (1 + np.exp(-x))
+        return silu
     # ggml's CPU backend looks the tanh form up in a table of halves
     z = np.clip(x, -10, 10).astype(np.float16).astype(np.float32)
     table = (0.5 * z * (1 + np.tanh(np.float32(0.79788456) * z * (1 + np.float32(0.044715) * z * z)))).astype(

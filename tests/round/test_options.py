@@ -65,6 +65,32 @@ def test_a_prompt_that_does_not_fit(make_llm: Callable[..., LLM], n: int) -> Non
     assert again.tokens == first.tokens and again.stats.prompt_tokens_evaluated == 1
 
 
+def test_penalties_look_back_into_the_prompt(make_llm: Callable[..., LLM]) -> None:
+    """C031: the sampler has seen the prompt's tail before the first token, as far as the penalties reach;
+    without penalties nothing is fed."""
+    llm = make_llm(looping())
+    prompt = shuffled(1, 100)
+    for options, seen in (
+        ({"repeat_penalty": 1.2}, prompt[-64:]),
+        ({"frequency_penalty": 0.1, "penalty_last_n": 10}, prompt[-10:]),
+        ({"presence_penalty": -0.1, "penalty_last_n": -1}, prompt),
+        ({"repeat_penalty": 1.2, "penalty_last_n": 0}, []),
+        ({}, []),
+    ):
+        result = llm.generate(prompt, max_tokens=3, **options)
+        assert llm.core.samplers[-1].tokens == seen + result.tokens
+        assert llm.core.samplers[-1].index == 3
+
+
+@pytest.mark.parametrize("name", ["n_batch", "n_ubatch", "n_ctx"])
+@pytest.mark.parametrize("value", [-1, 1.5, "x", True])
+def test_bad_sizes_are_named(make_llm: Callable[..., LLM], name: str, value: Any) -> None:
+    target = looping()
+    with pytest.raises(OptionError, match=f"{name} must be a whole number"):
+        make_llm(target, **{name: value})
+    assert target.closed
+
+
 @pytest.mark.parametrize(
     ("asked", "trained", "got"), [(4096, 512, 512), (0, 512, 512), (100, 512, 100), (600, 512, 512)]
 )

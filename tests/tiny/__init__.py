@@ -11,7 +11,7 @@ real for both tokenizers.
 from __future__ import annotations
 
 from .build import TinyModel, build_model
-from .families import FAMILIES, Hyper, needs_wide, wide
+from .families import FAMILIES, Hyper, is_slow, needs_wide, wide
 from .perturb import perturbations
 from .quantise import round_trip
 from .write import DTYPES, make_model, write_model
@@ -22,6 +22,7 @@ __all__ = [
     "Hyper",
     "TinyModel",
     "build_model",
+    "is_slow",
     "make_model",
     "needs_wide",
     "perturbations",

@@ -18,7 +18,7 @@ def main(arguments: list[str]) -> int:
     target.mkdir(parents=True, exist_ok=True)
     for dtype in arguments[1:] or ["f32"]:
         for family in FAMILIES:
-            overrides = wide(family) if needs_wide(dtype) else None
+            overrides = wide(family, dtype) if needs_wide(dtype) else None
             print(make_model(family, target / f"{family}-{dtype}.gguf", dtype=dtype, overrides=overrides))
     return 0
 

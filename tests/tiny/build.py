@@ -58,7 +58,8 @@ def build_model(family: str, *, overrides: dict[str, Any] | None = None, seed: i
         return np.random.default_rng([seed, zlib.crc32(name.encode())])
 
     def matrix(name: str, *shape: int) -> Array:
-        return (stream(name).standard_normal(shape) * (GAIN / np.sqrt(shape[-1]))).astype(np.float32)
+        values: Array = (stream(name).standard_normal(shape) * (GAIN / np.sqrt(shape[-1]))).astype(np.float32)
+        return values
 
     def norm(name: str, n: int) -> None:
         tensors[name] = stream(name).uniform(0.5, 1.5, n).astype(np.float32)

@@ -152,19 +152,27 @@ FAMILIES: dict[str, Hyper] = {
 }
 
 
-def wide(family: str) -> dict[str, Any]:
-    """Overrides that make every row length a multiple of 256, as the K-quants need."""
+def wide(family: str, dtype: str = "q4_k") -> dict[str, Any]:
+    """Overrides that make every row length a multiple of 256, as the K-quants need. Types that are slow to write get
+    one layer."""
     h = FAMILIES[family]
     sizes: dict[str, Any] = {"n_embd": 256, "head_dim": 64, "n_ff": 256 if h.n_expert else 512}
     if h.n_ff_expert is not None:
         sizes["n_ff_expert"] = 256
     if h.n_rot is not None:
         sizes["n_rot"] = 48
+    if is_slow(dtype):
+        sizes |= {"n_layer": 1, "n_ff": 256}
     return sizes
 
 
 def needs_wide(dtype: str) -> bool:
     return dtype not in ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl", "mxfp4")
+
+
+def is_slow(dtype: str) -> bool:
+    """Types whose quantiser first builds tables for seconds, then searches them."""
+    return dtype.startswith(("iq1", "iq2"))
 
 
 def metadata(h: Hyper) -> list[tuple[str, str, Any]]:

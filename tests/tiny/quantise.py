@@ -57,8 +57,8 @@ def quantise(array: npt.NDArray[np.float32], name: str) -> npt.NDArray[Any]:
         return array.astype(np.float16)
     if name == "bf16":  # to nearest even, as (…, 2 * n) bytes
         bits = array.view(np.uint32).astype(np.uint64)
-        bits = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
-        return bits.astype(np.uint16).view(np.uint8)
+        rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+        return rounded.astype(np.uint16).view(np.uint8)
     key = (hashlib.sha256(array.tobytes()).digest(), name)
     if key not in _done:
         _done[key] = _quantise_blocks(array, name)

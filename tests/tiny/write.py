@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .build import TinyModel, build_model
-from .families import metadata
+from .families import is_slow, metadata
 from .perturb import apply_perturbation
 from .quantise import TYPES, gguf_type, quantise, round_trip
 
@@ -17,8 +17,13 @@ DTYPES = TYPES
 
 
 def stored_type(name: str, ndim: int, dtype: str) -> str:
-    """Type of one tensor in a file of `dtype`: vectors and routers always stay f32, as in real files."""
-    return "f32" if ndim < 2 or "ffn_gate_inp" in name else dtype
+    """Type of one tensor in a file of `dtype`. As in real files, vectors and routers stay f32, and embedding and
+    output keep more bits where the rest has three or fewer."""
+    if ndim < 2 or "ffn_gate_inp" in name:
+        return "f32"
+    if is_slow(dtype) and name in ("token_embd.weight", "output.weight"):
+        return "q6_k"
+    return dtype
 
 
 def make_model(

@@ -1,4 +1,4 @@
-"""Text of tokens as they arrive (C092): never half a character, and the same text as decoding at once."""
+"""Text of tokens as they arrive : never half a character, and the same text as decoding at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.tokenizers.tiny_vocabs import bpe_vocab, spm_vocab, token_id
 
 _BPE = make_tokenizer(bpe_vocab(["ð Ł"], [("<|end|>", TokenType.CONTROL)]))  # token 256 is half a llama
 _BPE_IDS = {bytes([b]): i for i in range(256) for b in _BPE.piece(i)}
-_SPM = make_tokenizer(spm_vocab([("▁a", -1.0), ("漢", -1.0)]))
+_SPM = make_tokenizer(spm_vocab([("▁", -2.0), ("▁a", -1.0), ("漢", -1.0)]))
 
 
 def _could_continue(data: bytes) -> bool:
@@ -68,7 +68,7 @@ def _check_bytes(data: bytes) -> None:
 
 
 def test_every_byte_sequence(count_cases: Callable[[int], None]) -> None:
-    """C092 (ggml-org/llama.cpp): a character split over tokens is given out once, whole."""
+    """Bytes in any order: what is shown is always the beginning of the whole, and only what can still change waits."""
     _check_bytes()
     count_cases(400)
 
@@ -89,6 +89,22 @@ def _join_equals_whole(tokenizer, ids, special):
     stream = StreamDecoder(tokenizer, special)
     text = "".join(stream.push(i) for i in ids) + stream.flush()
     assert text == tokenizer.decode(ids, special=special, continuation=True).decode("utf-8", "replace")
+
+
+@pytest.mark.parametrize(
+    "text", ["Příliš žluťoučký kůň", "안녕하세요", "👩‍👩‍👧‍👦 🏳️‍🌈 🇨🇿", "漢字かな", "e\u0301\u0323"]
+)
+@pytest.mark.parametrize("tokenizer", [_BPE, _SPM])
+def test_no_replacement_character_that_the_text_does_not_have(tokenizer, text):
+    """C092 (abetlen/llama-cpp-python#372, waybarrios/vllm-mlx#109, exo-explore/exo#1691)."""
+    ids = tokenizer.encode(text, add_special=False)
+    assert len(ids) > len(text)  # characters are spread over tokens
+    for end in range(len(ids) + 1):
+        stream = StreamDecoder(tokenizer)
+        shown = "".join(stream.push(i) for i in ids[:end])
+        assert "\ufffd" not in shown and text.startswith(shown.lstrip(" "))
+        assert stream.flush() in ("", "\ufffd")
+    assert shown.lstrip(" ") == text
 
 
 def test_a_character_over_three_tokens():
