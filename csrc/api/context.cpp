@@ -46,7 +46,7 @@ void check_seq_id(int32_t seq_id) {
 }
 
 bool is_open(const pyspec_context * ctx) {
-    return ctx != nullptr && ctx->pid == getpid();
+    return ctx != nullptr && ctx->pid == process_id();
 }
 
 } // namespace
@@ -83,7 +83,7 @@ pyspec_status pyspec_context_new(pyspec_model * model, const pyspec_context_para
 }
 
 void pyspec_context_free(pyspec_context * ctx) {
-    if (ctx != nullptr && ctx->pid != getpid()) {
+    if (ctx != nullptr && ctx->pid != process_id()) {
         (void)ctx->context.release(); // its threads belong to the parent: joining them here would wait for ever
     }
     delete ctx;

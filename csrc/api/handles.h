@@ -4,6 +4,7 @@
 #include "include/pyspec.h"
 #include "runtime/context.h"
 #include "sampling/sampler.h"
+#include "support/system.h"
 
 #include <atomic>
 #include <cstring>
@@ -11,20 +12,18 @@
 #include <new>
 #include <string>
 
-#include <unistd.h>
-
 struct pyspec_job {
     pyspec::Job job;
 };
 
 struct pyspec_model {
     std::shared_ptr<const pyspec::Model> model;
-    pid_t pid = getpid();
+    int64_t pid = pyspec::process_id();
 };
 
 struct pyspec_context {
     std::unique_ptr<pyspec::Context> context;
-    pid_t pid = getpid();
+    int64_t pid = pyspec::process_id();
     mutable std::atomic_flag in_use;
 };
 
@@ -65,7 +64,7 @@ inline void need(const void * pointer, const char * name) {
 
 template <typename Handle> void check_process(const Handle * handle, const char * name) {
     need(handle, name);
-    if (handle->pid != getpid()) {
+    if (handle->pid != process_id()) {
         throw Error(PYSPEC_FORK,
                     std::string("this ") + name +
                         " was made before fork(); its threads do not exist in the child process. Open the model "

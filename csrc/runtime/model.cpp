@@ -47,7 +47,8 @@ std::shared_ptr<const Model> Model::load(const std::string & path, const ModelOp
     }
     model->json_ = describe_json(file);
     if (options.metadata_only) {
-        // Graphs of such a model are measured, never run. Without an address the graph allocator would plan room for weights.
+        // Graphs of such a model are measured, never run. Without an address the graph allocator would plan room for
+        // weights.
         for (const TensorLoader::Entry & e : model->tensors_->entries()) {
             e.tensor->data = reinterpret_cast<void *>(uintptr_t{1} << 46);
         }

@@ -201,6 +201,10 @@ int physical_cpu_count(const std::string & root) {
     return std::max(1, std::min(n, group_cpu_quota(root)));
 }
 
+int64_t process_id() {
+    return getpid();
+}
+
 uint64_t resident_bytes() {
     const auto text = read_text("/proc/self/statm");
     if (!text) return 0;

@@ -15,6 +15,9 @@ uint64_t available_memory_bytes(const std::string & root = "");
 // known, cut to the control group's processor quota (rounded down). At least 1.
 int physical_cpu_count(const std::string & root = "");
 
+// Number of this process; differs in a forked child.
+int64_t process_id();
+
 // Memory of this process that is resident now. 0 when unknown.
 uint64_t resident_bytes();
 

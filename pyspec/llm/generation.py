@@ -114,8 +114,6 @@ class Generation:
                 self.finish_reason = "length"
                 return
             yield
-            if self._cancel.cancelled:
-                raise CancelledError("cancelled")
             verdict = step.step(emitted[-1], limit - n_emitted)
             self._last_token_at = perf_counter()
             emitted = verdict.emitted

@@ -22,16 +22,17 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from pyspec.drafters.base import Drafter
-from pyspec.drafters.registry import DEFAULT_WITH_DRAFT_MODEL, DrafterSpec, parse_drafters
+from pyspec.drafters.registry import DrafterSpec, parse_drafters
 from pyspec.errors import OptionError
 from pyspec.llm.backend import Backend, core_backend
 from pyspec.llm.calls import Calls
 from pyspec.llm.chat_prompt import chat_ids, prompt_ids
-from pyspec.llm.drafter_set import DrafterSet, check_draft_file
+from pyspec.llm.drafter_set import DrafterSet
 from pyspec.llm.generation import Generation
 from pyspec.llm.request import CALL_OPTIONS, UNSET, Request, parse_request, sampling_option_names
 from pyspec.llm.results import ChatResult, Chunk, GenerationResult, MemoryUse
 from pyspec.llm.session import Session
+from pyspec.llm.setup import context_length, longest_draft, progress_steps, uses_draft_model, wanted_drafters
 from pyspec.llm.stream import Stream
 from pyspec.speculation.rollback import can_speculate, require_speculation
 from pyspec.speculation.stats import Stats
@@ -85,7 +86,7 @@ class LLM:
         audit: bool = False,
         _backend: Backend | None = None,
     ) -> None:
-        wanted = _wanted_drafters(drafters, draft, n_draft)
+        wanted = wanted_drafters(drafters, draft, n_draft)
         backend = self._backend = _backend or core_backend()
         self._calls = Calls(f"LLM({os.fspath(path)!r})", backend.CancelToken)
         self._template_source = template
@@ -94,7 +95,7 @@ class LLM:
         self._last_stats = Stats()
         self._streams: weakref.WeakSet[Stream] = weakref.WeakSet()
 
-        steps = _progress_steps(progress, path, draft if _uses_draft_model(wanted) else None)
+        steps = progress_steps(progress, path, draft if uses_draft_model(wanted) else None)
 
         def open_model(file: str | os.PathLike[str]) -> Any:
             return backend.Model(file, device=device, use_mmap=use_mmap, progress=next(steps, None))
@@ -103,12 +104,12 @@ class LLM:
         self._drafters: DrafterSet | None = None
         self.model = open_model(path)
         try:
-            n_ctx = _context_length(n_ctx, self.model.info.n_ctx_train)
+            n_ctx = context_length(n_ctx, self.model.info.n_ctx_train)
             for name, value in (("n_batch", n_batch), ("n_ubatch", n_ubatch)):
                 if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                     raise OptionError(f"{name} must be a whole number >= 1, not {value!r}")
             n_batch = min(n_batch, n_ctx)
-            longest = max((_longest_draft(item) for item in wanted), default=0)
+            longest = max((longest_draft(item) for item in wanted), default=0)
             n_outputs = min(n_batch, max(MIN_OUTPUTS, 1 + longest))
             self._max_rows = n_outputs
             self._options: dict[str, Any] = {
@@ -131,8 +132,7 @@ class LLM:
             self._release()
             raise
 
-    # ------------------------------------------------------------------------------------------------
-    # generation
+    # --- generation
 
     def generate(self, prompt: str | bytes | Sequence[int], **options: Any) -> GenerationResult:
         """Continue a prompt and return the answer.
@@ -200,8 +200,7 @@ class LLM:
         """
         self._calls.cancel()
 
-    # ------------------------------------------------------------------------------------------------ text
-    # and tokens
+    # --- text and tokens
 
     def tokenize(
         self, text: str | bytes, *, add_special: bool = True, parse_special: bool = False
@@ -230,8 +229,7 @@ class LLM:
             self._template = template_from_model(self.model, self._template_source)
         return self._template
 
-    # ------------------------------------------------------------------------------------------------ about
-    # itself
+    # --- about itself
 
     @property
     def n_ctx(self) -> int:
@@ -284,8 +282,7 @@ class LLM:
             available_bytes=target.available_bytes,
         )
 
-    # ------------------------------------------------------------------------------------------------ memory
-    # and end
+    # --- memory and end
 
     def reset(self) -> None:
         """Forget the conversation memory. Never needed for correct answers."""
@@ -323,7 +320,7 @@ class LLM:
         state = " closed" if self._calls.closed else ""
         return f"<LLM {os.fspath(self.model.path)}{state}>"
 
-    # ------------------------------------------------------------------------------------------------ inside
+    # --- inside
 
     def _prepare(self, prompt: Any, options: Mapping[str, Any]) -> tuple[Request, list[int]]:
         self._calls.check()
@@ -436,81 +433,3 @@ class LLM:
         # A closed LLM that somebody still refers to holds nothing large.
         self._session = self._drafters = None
         self._pieces.clear()
-
-
-def _wanted_drafters(drafters: Any, draft: Any, n_draft: int | None) -> list[DrafterSpec | Drafter]:
-    """The drafters an LLM starts with. Checks everything that can be checked without opening a file."""
-    if drafters is None:
-        wanted: list[DrafterSpec | Drafter] = [] if draft is None else [DrafterSpec(DEFAULT_WITH_DRAFT_MODEL)]
-    else:
-        wanted = parse_drafters(drafters)
-    check_draft_file(wanted, draft)
-    uses_draft = [_uses_draft_model([item]) for item in wanted]
-    if (
-        draft is not None
-        and wanted
-        and not any(uses_draft)
-        and all(isinstance(i, DrafterSpec) for i in wanted)
-    ):
-        raise OptionError(
-            f"draft={os.fspath(draft)} is given, but none of the drafters "
-            f"{', '.join(item.name for item in wanted)} uses it; "
-            f"add {DEFAULT_WITH_DRAFT_MODEL} or leave the draft out"
-        )
-    if n_draft is not None:
-        if not any(uses_draft) and (wanted or (drafters is None and draft is None)):
-            raise OptionError("n_draft is an option of drafters with a draft model, and there is none here")
-        wanted = [
-            item.with_default("n_draft", n_draft) if isinstance(item, DrafterSpec) and uses else item
-            for item, uses in zip(wanted, uses_draft, strict=True)
-        ]
-    return wanted
-
-
-def _uses_draft_model(wanted: Sequence[DrafterSpec | Drafter]) -> bool:
-    return any(isinstance(item, DrafterSpec) and item.kind.needs_draft_model for item in wanted)
-
-
-def _progress_steps(
-    progress: Callable[[float], None] | None, *files: str | os.PathLike[str] | None
-) -> Iterator[Callable[[float], None]]:
-    """For each file that is going to be opened a callback that maps its progress to its share of the
-    whole.
-    """
-    if progress is None:
-        return
-    sizes = []
-    for file in files:
-        try:
-            sizes.append(0 if file is None else os.path.getsize(file))
-        except OSError:
-            sizes.append(0)  # opening it will say what is wrong
-    total, before = max(1, sum(sizes)), 0
-    for size in sizes:
-
-        def step(fraction: float, start: float = before / total, share: float = size / total) -> None:
-            progress(min(1.0, start + share * fraction) if total > 1 else fraction)
-
-        before += size
-        yield step
-
-
-def _longest_draft(item: DrafterSpec | Drafter) -> int:
-    if isinstance(item, DrafterSpec):
-        values = item.values()
-        return int(values.get("n_draft", values.get("m", 0)))
-    return int(getattr(item, "max_draft", 0))
-
-
-def _context_length(n_ctx: int, n_ctx_train: int) -> int:
-    if isinstance(n_ctx, bool) or not isinstance(n_ctx, int) or n_ctx < 0:
-        raise OptionError(f"n_ctx must be a whole number >= 0, not {n_ctx!r}")
-    if n_ctx == 0 or n_ctx > n_ctx_train > 0:
-        if n_ctx > 4096:
-            log.warning(
-                "n_ctx=%d is more than the %d tokens this model was trained with; using those",
-                n_ctx,
-                n_ctx_train,
-            )
-        return n_ctx_train
-    return n_ctx

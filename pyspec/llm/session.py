@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pyspec.drafters.base import common_prefix
-from pyspec.errors import CancelledError, ContextFullError, FileFormatError, InternalError
+from pyspec.errors import ContextFullError, FileFormatError, InternalError
 from pyspec.speculation.rollback import try_keep
 
 if TYPE_CHECKING:
@@ -66,8 +66,6 @@ class Session:
         self.repair()
         reused = self._reuse(prompt, chain)
         for at in range(reused, len(prompt), self._n_batch):
-            if cancel.cancelled:
-                raise CancelledError("cancelled while the prompt was processed")
             chunk = prompt[at : at + self._n_batch]
             is_last = at + len(chunk) == len(prompt)
             self.target.decode(chunk, outputs=None if is_last else "none", cancel=cancel)

@@ -1,0 +1,96 @@
+"""What an LLM is opened with: arguments checked and resolved before or right after the file is opened."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspec.drafters.base import Drafter
+from pyspec.drafters.registry import DEFAULT_WITH_DRAFT_MODEL, DrafterSpec, parse_drafters
+from pyspec.errors import OptionError
+from pyspec.llm.drafter_set import check_draft_file
+
+if TYPE_CHECKING:
+    pass
+
+log = logging.getLogger("pyspec")
+
+
+def wanted_drafters(drafters: Any, draft: Any, n_draft: int | None) -> list[DrafterSpec | Drafter]:
+    """The drafters an LLM starts with. Checks everything that can be checked without opening a file."""
+    if drafters is None:
+        wanted: list[DrafterSpec | Drafter] = [] if draft is None else [DrafterSpec(DEFAULT_WITH_DRAFT_MODEL)]
+    else:
+        wanted = parse_drafters(drafters)
+    check_draft_file(wanted, draft)
+    uses_draft = [uses_draft_model([item]) for item in wanted]
+    if (
+        draft is not None
+        and wanted
+        and not any(uses_draft)
+        and all(isinstance(i, DrafterSpec) for i in wanted)
+    ):
+        raise OptionError(
+            f"draft={os.fspath(draft)} is given, but none of the drafters "
+            f"{', '.join(item.name for item in wanted)} uses it; "
+            f"add {DEFAULT_WITH_DRAFT_MODEL} or leave the draft out"
+        )
+    if n_draft is not None:
+        if not any(uses_draft) and (wanted or (drafters is None and draft is None)):
+            raise OptionError("n_draft is an option of drafters with a draft model, and there is none here")
+        wanted = [
+            item.with_default("n_draft", n_draft) if isinstance(item, DrafterSpec) and uses else item
+            for item, uses in zip(wanted, uses_draft, strict=True)
+        ]
+    return wanted
+
+
+def uses_draft_model(wanted: Sequence[DrafterSpec | Drafter]) -> bool:
+    return any(isinstance(item, DrafterSpec) and item.kind.needs_draft_model for item in wanted)
+
+
+def progress_steps(
+    progress: Callable[[float], None] | None, *files: str | os.PathLike[str] | None
+) -> Iterator[Callable[[float], None]]:
+    """For each file that is going to be opened a callback that maps its progress to its share of the
+    whole.
+    """
+    if progress is None:
+        return
+    sizes = []
+    for file in files:
+        try:
+            sizes.append(0 if file is None else os.path.getsize(file))
+        except OSError:
+            sizes.append(0)  # opening it will say what is wrong
+    total, before = max(1, sum(sizes)), 0
+    for size in sizes:
+
+        def step(fraction: float, start: float = before / total, share: float = size / total) -> None:
+            progress(min(1.0, start + share * fraction) if total > 1 else fraction)
+
+        before += size
+        yield step
+
+
+def longest_draft(item: DrafterSpec | Drafter) -> int:
+    if isinstance(item, DrafterSpec):
+        values = item.values()
+        return int(values.get("n_draft", values.get("m", 0)))
+    return int(getattr(item, "max_draft", 0))
+
+
+def context_length(n_ctx: int, n_ctx_train: int) -> int:
+    if isinstance(n_ctx, bool) or not isinstance(n_ctx, int) or n_ctx < 0:
+        raise OptionError(f"n_ctx must be a whole number >= 0, not {n_ctx!r}")
+    if n_ctx == 0 or n_ctx > n_ctx_train > 0:
+        if n_ctx > 4096:
+            log.warning(
+                "n_ctx=%d is more than the %d tokens this model was trained with; using those",
+                n_ctx,
+                n_ctx_train,
+            )
+        return n_ctx_train
+    return n_ctx
