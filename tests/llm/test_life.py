@@ -9,9 +9,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from pyspec.errors import BusyError, FileFormatError, OptionError
+from pyspec.errors import BusyError, FileFormatError, OptionError, UnsupportedError
 from pyspec.llm.llm import LLM
 from tests.conftest import TinyFiles
 
@@ -170,3 +171,75 @@ context = pyspec.Context(model, n_ctx=64, n_threads=1)
         check=False,
     )
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+
+
+def test_a_head_is_not_a_draft_model(tiny: TinyFiles, tmp_path: Path) -> None:
+    """C021 (unslothai/unsloth#10197): a file that holds only a draft head is refused by its architecture's
+    name.
+    """
+    import gguf
+
+    path = tmp_path / "head.gguf"
+    writer = gguf.GGUFWriter(path, "eagle3")
+    writer.add_tensor("fc.weight", np.zeros((8, 8), np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    with pytest.raises(UnsupportedError, match="eagle3"):
+        LLM(tiny.path("llama"), draft=path)
+
+
+REPORT_SCRIPT = """
+import ctypes, gc, sys
+import pyspec
+from tests.round.scripted import script
+
+def resident():
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+
+def open_tokenizer(path):
+    model = pyspec.Model(path, metadata_only=True)
+    model.tokenizer.encode("warm up")
+    return model
+
+target, draft = sys.argv[1:]
+draft = draft or None
+kept = [open_tokenizer(target)]  # libraries are loaded now
+before = resident()
+kept.append(open_tokenizer(target))
+python_part = resident() - before  # what one more model costs in Python: texts, merges, tokenizer
+before = resident()
+llm = pyspec.LLM(target, draft=draft, drafters="none", n_ctx=4096, n_ubatch=64, n_threads=1)
+prompt = llm.tokenize("One two three four five six seven eight nine ten. ") * 8
+llm.generate(prompt, max_tokens=66, temperature=0, drafters=[script("63/63", [5] * 200, len(prompt))])
+if draft:
+    llm.generate(prompt, max_tokens=4, temperature=0, drafters="draft-simple:p_min=0")
+print(resident() - before - python_part, llm.memory().total_bytes, llm.memory().draft is not None)
+"""
+
+
+@pytest.mark.real
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="resident memory is read from /proc, glibc is asked to trim"
+)
+@pytest.mark.parametrize("with_draft", [False, True])
+def test_memory_report_against_measurement(real_model: Callable[[str], Path], with_draft: bool) -> None:
+    """C086 (ggml-org/llama.cpp#23472): the report is within 10 % of what the process really grew by, with and
+    without a draft model."""
+    path = str(real_model("smollm2"))
+    run = subprocess.run(
+        [sys.executable, "-c", REPORT_SCRIPT, path, path if with_draft else ""],
+        cwd=ROOT,
+        env=os.environ | {"MALLOC_ARENA_MAX": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    measured, reported, has_draft = run.stdout.split()
+    assert has_draft == str(with_draft)
+    assert int(reported) == pytest.approx(int(measured), rel=0.1), run.stdout

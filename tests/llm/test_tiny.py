@@ -82,6 +82,26 @@ def test_the_targets_own_file_as_draft(open_llm: Callable[..., LLM], tiny: TinyF
     assert stats.accepted == stats.drafted > 0
 
 
+@pytest.mark.parametrize("kind", ["adversary", "2/6"])
+def test_past_the_sliding_window(open_llm: Callable[..., LLM], kind: str) -> None:
+    """C066 (ml-explore/mlx-lm#1423, #1427, #1486): rejected drafts leave no trace while an answer of 300 tokens runs
+    past the window many times over."""
+    llm = open_llm("gemma3")
+    assert 0 < llm.model.info.sliding_window < 64
+    call: dict[str, Any] = {"max_tokens": 300, "temperature": 0.9, "seed": 11, "logit_bias": _no_end(llm)}
+    plain = llm.generate(TEXT, **call)
+    assert len(plain.tokens) == 300
+    drafter = script(kind, plain.tokens, plain.usage.prompt)
+    spec = llm.generate(TEXT, drafters=[drafter], **call)
+    assert spec.tokens == plain.tokens
+    assert spec.stats.accepted < spec.stats.drafted
+
+
+def _no_end(llm: LLM) -> dict[int, float]:
+    """A bias that forbids every end token, so that an answer reaches its length."""
+    return dict.fromkeys(llm.model.vocab.eog, float("-inf"))
+
+
 @pytest.mark.parametrize("kind", ["oracle", "3/8", "none"])
 def test_stops_at_every_alignment(
     open_llm: Callable[..., LLM], kind: str, count_cases: Callable[[int], None]
@@ -219,3 +239,28 @@ def test_lower_level_loop(tiny: TinyFiles) -> None:
             drafter.commit(Verdict(kept, emitted, draft, n_accepted), None, True)
             answer += emitted
     assert answer[: len(expected)] == expected
+
+
+@pytest.mark.parametrize("kind", ["oracle", "ngram-simple:n=4,m=16"])
+def test_a_drafter_that_is_right_for_long(open_llm: Callable[..., LLM], kind: str) -> None:
+    """C001 (ggml-org/llama.cpp#10547): 300 tokens with drafts of 16 that are all right; a prompt of random
+    hex lines. Plain text, no decode error, memory and history agree after every round (the auditor), accepted
+    = drafted for the oracle."""
+    import random
+
+    rng = random.Random(1)
+    lines = "\n".join("".join(rng.choice("0123456789abcdef") for _ in range(16)) for _ in range(30))
+    llm = open_llm("llama", n_ctx=2048)
+    never_end = dict.fromkeys(llm.model.vocab.eog, float("-inf"))
+    call: dict[str, Any] = {"max_tokens": 300, "temperature": 0, "logit_bias": never_end}
+    prompt = lines + "\nRepeat the lines.\n" + lines[:40]
+    plain = llm.generate(prompt, **call)
+    assert len(plain.tokens) == 300
+    oracle = kind == "oracle"
+    drafters: Any = [script("16/16", plain.tokens, plain.usage.prompt)] if oracle else kind
+    spec = llm.generate(prompt, drafters=drafters, **call)
+    assert spec.tokens == plain.tokens
+    assert spec.stats.drafted > 0
+    if oracle:
+        assert spec.stats.accepted == spec.stats.drafted > 250
+        assert spec.stats.rounds < 25
