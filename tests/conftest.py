@@ -4,6 +4,7 @@ checked cases."""
 from __future__ import annotations
 
 import os
+import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +19,13 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("LLAMA_ATTN_ROT_DISABLE", "1")
 
 _CASES: Counter[str] = Counter()  # area -> cases inside tests, beyond one per test
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Some ways of starting a test run leave SIGINT ignored, and every child would inherit that: tests of Ctrl-C would
+    wait for an interrupt that never comes."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class TinyFiles:

@@ -23,8 +23,8 @@ DRAFT_UBATCH = 64
 
 
 class DrafterSet:
-    """Drafters by name and options. Those it made are closed with it; objects passed by the user are closed
-    with it too when they belong to the session (`own`), since nobody else would.
+    """Drafters by name and options. Those it made are closed with it, and so are objects that were given to
+    keep (`adopt`); objects given for one call stay their owner's.
 
     context_options: keyword arguments shared with the target context (n_ctx, n_threads).
     open_model(path): opens the draft model.
@@ -48,6 +48,7 @@ class DrafterSet:
         self._n_threads = n_threads
         self._made: dict[str, Drafter] = {}
         self._chains: dict[str, Chain] = {}
+        self._adopted: list[Drafter] = []
         self.draft_model: Any | None = None
         self._borrowed = False
 
@@ -55,13 +56,18 @@ class DrafterSet:
         """A chain of these drafters. The same request gives the same drafters again, so their memory is
         reused.
         """
-        key = ";".join(
-            str(item) if isinstance(item, DrafterSpec) else f"object {id(item)}" for item in wanted
-        )
-        if key not in self._chains:
-            drafters = [self._drafter(item) if isinstance(item, DrafterSpec) else item for item in wanted]
-            self._chains[key] = Chain(drafters, self._target.info.n_vocab)
-        return self._chains[key]
+        key = ";".join(str(item) if isinstance(item, DrafterSpec) else "" for item in wanted)
+        if key and key in self._chains:
+            return self._chains[key]
+        drafters = [self._drafter(item) if isinstance(item, DrafterSpec) else item for item in wanted]
+        chain = Chain(drafters, self._target.info.n_vocab)
+        if all(isinstance(item, DrafterSpec) for item in wanted):
+            self._chains[key] = chain  # one with objects is made anew: it must not keep them alive
+        return chain
+
+    def adopt(self, wanted: Sequence[DrafterSpec | Drafter]) -> None:
+        """Close the objects among these, too, in the end."""
+        self._adopted += [item for item in wanted if not isinstance(item, DrafterSpec)]
 
     def require_draft_file(self, wanted: Sequence[DrafterSpec | Drafter]) -> None:
         """OptionError when one of these needs a draft model and no file was given. Opens nothing."""
@@ -72,11 +78,9 @@ class DrafterSet:
         return [drafter.context for drafter in self._made.values() if hasattr(drafter, "context")]
 
     def close(self) -> None:
-        for chain in self._chains.values():
-            for member in chain.members:
-                member.drafter.close()
-        for drafter in self._made.values():
+        for drafter in (*self._made.values(), *self._adopted):
             drafter.close()
+        self._adopted.clear()
         self._chains.clear()
         self._made.clear()
         if self.draft_model is not None and not self._borrowed:

@@ -401,6 +401,7 @@ class LLM:
             )
             wanted = []
         try:
+            drafters.adopt(wanted)
             return drafters.chain(wanted)
         except Exception as error:
             if required:

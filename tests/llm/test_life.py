@@ -215,7 +215,9 @@ python_part = resident() - before  # what one more model costs in Python: texts,
 before = resident()
 llm = pyspec.LLM(target, draft=draft, drafters="none", n_ctx=4096, n_ubatch=64, n_threads=1)
 prompt = llm.tokenize("One two three four five six seven eight nine ten. ") * 8
-llm.generate(prompt, max_tokens=66, temperature=0, drafters=[script("63/63", [5] * 200, len(prompt))])
+stream = llm.stream(prompt, max_tokens=66, temperature=0, drafters=[script("63/63", [5] * 200, len(prompt))])
+next(stream), next(stream)  # one verification of 64 rows
+stream.close()
 if draft:
     llm.generate(prompt, max_tokens=4, temperature=0, drafters="draft-simple:p_min=0")
 print(resident() - before - python_part, llm.memory().total_bytes, llm.memory().draft is not None)

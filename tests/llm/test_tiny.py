@@ -84,8 +84,8 @@ def test_the_targets_own_file_as_draft(open_llm: Callable[..., LLM], tiny: TinyF
 
 @pytest.mark.parametrize("kind", ["adversary", "2/6"])
 def test_past_the_sliding_window(open_llm: Callable[..., LLM], kind: str) -> None:
-    """C066 (ml-explore/mlx-lm#1423, #1427, #1486): rejected drafts leave no trace while an answer of 300 tokens runs
-    past the window many times over."""
+    """C066 (ml-explore/mlx-lm#1423, #1427, #1486): rejected drafts leave no trace while an answer of 300
+    tokens runs past the window many times over."""
     llm = open_llm("gemma3")
     assert 0 < llm.model.info.sliding_window < 64
     call: dict[str, Any] = {"max_tokens": 300, "temperature": 0.9, "seed": 11, "logit_bias": _no_end(llm)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from pyspec.drafters.registry import DRAFTER_KINDS, DrafterSpec, drafter_names, 
 from pyspec.errors import OptionError
 from pyspec.llm.llm import LLM
 from tests.fakes import FakeCore, FakeModel, looping
+from tests.round.scripted import Scripted
 
 
 def test_defaults_are_pinned(make_llm: Callable[..., LLM]) -> None:
@@ -137,6 +139,24 @@ def test_a_draft_file_is_never_loaded_for_nothing(make_llm: Callable[..., LLM]) 
     result = plain.generate([5, 6], max_tokens=20, temperature=0, drafters="draft-simple")
     assert result.stats.active_drafters == ["draft-simple"]
     assert core.opened == ["fake.gguf", "draft.gguf"]
+
+
+def test_who_closes_drafter_objects(make_llm: Callable[..., LLM]) -> None:
+    """Objects given to the LLM are closed with it; those given for one call are left alone and not kept
+    alive.
+    """
+    own, lent = Scripted([], 2, 0, 2), Scripted([], 2, 0, 2)
+    lent.name = "lent"
+    llm = make_llm(looping(), drafters=[own])
+    llm.generate([5, 6], max_tokens=5, drafters=[lent])
+    llm.generate([5, 6], max_tokens=5)
+    witness = weakref.ref(lent)
+    assert lent.closed == 0
+    del lent
+    assert witness() is None
+    llm.close()
+    llm.close()
+    assert own.closed == 1
 
 
 def test_drafters_are_made_once(make_llm: Callable[..., LLM]) -> None:

@@ -117,6 +117,22 @@ def test_cancel_at_random_points_of_a_prefill(make_llm: Callable[..., LLM], draf
         assert again.finish_reason == "length" and again.tokens == expected
 
 
+def test_cancel_while_drafting_does_not_park_the_drafter(make_llm: Callable[..., LLM]) -> None:
+    """C105: a draft that stops because the user cancelled is not a failing drafter."""
+    llm = make(make_llm, "draft-simple:n_draft=4,p_min=0")
+    draft: FakeContext = llm.core.contexts[1]
+
+    def interrupt(_: FakeContext, tokens: list[int]) -> None:
+        if len(draft.decodes) == 5:
+            llm.cancel()
+
+    draft.on_decode = interrupt
+    assert llm.generate([5, 6, 7], max_tokens=40, temperature=0).finish_reason == "cancelled"
+    draft.on_decode = None
+    again = llm.generate([5, 6, 7], max_tokens=40, temperature=0)
+    assert again.stats.active_drafters == ["draft-simple"] and again.stats.accepted > 0
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 @pytest.mark.parametrize("where", ["before", "after"])
 @pytest.mark.parametrize("drafters", DRAFTERS)
