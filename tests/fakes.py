@@ -128,6 +128,8 @@ class FakeInfo:
     n_params: int = 1
     file_bytes: int = 1
     weight_bytes: int = 1000
+    packed_bytes: int = 0
+    kernels: str = ""
 
 
 @dataclass

@@ -14,6 +14,8 @@ pyspec_model_params default_params() {
     params.device        = nullptr;
     params.use_mmap      = true;
     params.metadata_only = false;
+    params.pack_weights  = true;
+    params.kernels       = nullptr;
     return params;
 }
 
@@ -44,6 +46,8 @@ pyspec_status pyspec_model_load(const char * path, const pyspec_model_params * p
         options.device        = p.device == nullptr ? "cpu" : p.device;
         options.use_mmap      = p.use_mmap;
         options.metadata_only = p.metadata_only;
+        options.pack_weights  = p.pack_weights;
+        options.kernels       = p.kernels == nullptr ? "auto" : p.kernels;
         auto handle           = std::make_unique<pyspec_model>();
         handle->model         = Model::load(path, options, job == nullptr ? nullptr : &job->job);
         *model                = handle.release();
@@ -77,6 +81,9 @@ pyspec_status pyspec_model_get_info(const pyspec_model * model, pyspec_model_inf
         out.n_params       = m.n_params();
         out.file_bytes     = m.file().file_bytes();
         out.weight_bytes   = m.file().weight_bytes();
+        const bool packed  = m.packed() != nullptr;
+        out.packed_bytes   = packed ? m.packed()->matrix_bytes() : 0;
+        out.kernels        = packed ? m.packed()->set().name : "";
         write_struct(info, out, struct_size, "info");
     });
 }

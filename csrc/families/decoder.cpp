@@ -10,7 +10,7 @@ std::string block_name(int32_t layer, const char * suffix) {
 
 Linear load_linear(TensorLoader & t, const std::string & stem, int64_t in, int64_t out) {
     Linear w;
-    w.weight = t.matrix(stem + ".weight", {in, out});
+    w.weight = t.linear(stem + ".weight", {in, out});
     w.bias   = t.find_vector(stem + ".bias", out);
     w.scale  = t.find_vector(stem + ".scale", 1);
     return w;
@@ -37,12 +37,12 @@ AttentionWeights load_attention(TensorLoader & t, const Hparams & h, int32_t lay
 Qkv project_qkv(GraphBuilder & g, const Hparams & h, int32_t layer, const AttentionWeights & w, ggml_tensor * x) {
     const size_t i  = static_cast<size_t>(layer);
     const int64_t n = x->ne[1];
-    if (w.qkv.weight == nullptr) {
+    ggml_tensor * y = w.qkv.weight != nullptr ? linear(g, w.qkv, x) : fused_linear(g, {&w.q, &w.k, &w.v}, x);
+    if (y == nullptr) {
         return {ggml_reshape_3d(g.ctx, linear(g, w.q, x), h.head_dim_k, h.n_head[i], n),
                 ggml_reshape_3d(g.ctx, linear(g, w.k, x), h.head_dim_k, h.n_head_kv[i], n),
                 ggml_reshape_3d(g.ctx, linear(g, w.v, x), h.head_dim_v, h.n_head_kv[i], n)};
     }
-    ggml_tensor * y = linear(g, w.qkv, x);
     size_t from     = 0;
     const auto part = [&](int32_t head_dim, int32_t n_head) {
         const size_t head_bytes = static_cast<size_t>(head_dim) * sizeof(float);
@@ -89,9 +89,9 @@ Ends load_ends(TensorLoader & t, const Hparams & h) {
     Ends ends;
     ends.table         = t.matrix("token_embd.weight", {h.n_embd, h.n_vocab});
     ends.output_norm   = t.vector("output_norm.weight", h.n_embd);
-    ends.output.weight = t.find_matrix("output.weight", {h.n_embd, h.n_vocab});
+    ends.output.weight = t.find_linear("output.weight", {h.n_embd, h.n_vocab});
     if (ends.output.weight == nullptr) {
-        ends.output.weight = ends.table;
+        ends.output.weight = t.linear("token_embd.weight", {h.n_embd, h.n_vocab});
     }
     ends.output.bias = t.find_vector("output.bias", h.n_vocab);
     return ends;

@@ -71,11 +71,10 @@ void StandardDecoder::build(GraphBuilder & g) const {
             a = g.output_rows(a);
             x = g.output_rows(x);
         }
-        x = ggml_add(g.ctx, x, linear(g, layer.attention.out, a));
+        x = linear(g, layer.attention.out, a, x);
         u = rms_norm(g, x, layer.ffn_norm, h_.eps);
-        u = traits_.ffn == FfnKind::experts ? experts(g, layer.experts, u)
-                                            : gated_ffn(g, layer.ffn, u, GateActivation::silu);
-        x = ggml_add(g.ctx, x, u);
+        x = traits_.ffn == FfnKind::experts ? ggml_add(g.ctx, x, experts(g, layer.experts, u))
+                                            : gated_ffn(g, layer.ffn, u, GateActivation::silu, x);
     }
     finish(g, h_, ends_, x);
 }

@@ -13,17 +13,20 @@ struct FfnWeights {
     Linear down;
 };
 
-inline ggml_tensor * gated_ffn(GraphBuilder & g, const FfnWeights & w, ggml_tensor * x, GateActivation activation) {
-    ggml_tensor * up = linear(g, w.up, x);
+// addend {n_embd, n} or null is added to the result.
+inline ggml_tensor * gated_ffn(GraphBuilder & g, const FfnWeights & w, ggml_tensor * x, GateActivation activation,
+                               ggml_tensor * addend = nullptr) {
+    const bool silu       = activation == GateActivation::silu;
+    ggml_tensor * gate_up = w.gate.weight == nullptr ? linear(g, w.up, x) : fused_linear(g, {&w.gate, &w.up}, x);
     ggml_tensor * act;
-    if (w.gate.weight == nullptr) {
-        act = activation == GateActivation::silu ? ggml_swiglu(g.ctx, up) : ggml_geglu(g.ctx, up);
+    if (gate_up != nullptr) {
+        act = silu ? ggml_swiglu(g.ctx, gate_up) : ggml_geglu(g.ctx, gate_up);
     } else {
+        ggml_tensor * up   = linear(g, w.up, x);
         ggml_tensor * gate = linear(g, w.gate, x);
-        act =
-            activation == GateActivation::silu ? ggml_swiglu_split(g.ctx, gate, up) : ggml_geglu_split(g.ctx, gate, up);
+        act                = silu ? ggml_swiglu_split(g.ctx, gate, up) : ggml_geglu_split(g.ctx, gate, up);
     }
-    return linear(g, w.down, act);
+    return linear(g, w.down, act, addend);
 }
 
 } // namespace pyspec

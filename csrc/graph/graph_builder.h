@@ -6,7 +6,6 @@
 // kept and reused.
 #pragma once
 
-#include "kernels/product.h"
 #include "memory/kv_cache.h"
 
 #include "ggml.h"
@@ -44,13 +43,6 @@ public:
     struct Mask {
         int32_t window;
         ggml_tensor * tensor; // {n_kv, n_tokens}, f32, or f16 when the cache needs flash attention
-    };
-
-    // An input of products, quantised once for all weights of a kind.
-    struct QuantisedRows {
-        ggml_tensor * x;
-        ActivationKind kind;
-        ggml_tensor * rows;
     };
 
     // Logits of the output rows first_row, first_row + 1, ...: {n_vocab, rows}.
@@ -94,7 +86,6 @@ public:
     std::vector<CacheWrite> cache_writes;
     std::vector<ggml_tensor *> tap_tensors; // in the order of shape.taps
     std::vector<LogitsPart> logits;
-    std::vector<QuantisedRows> quantised_rows;
 };
 
 } // namespace pyspec

@@ -4,6 +4,8 @@
 
 #include "graph/graph_builder.h"
 
+#include <initializer_list>
+
 namespace pyspec {
 
 struct Linear {
@@ -12,8 +14,12 @@ struct Linear {
     ggml_tensor * scale  = nullptr; // {1} or null, multiplies the product
 };
 
-// x {in, n} -> {out, n}
-ggml_tensor * linear(GraphBuilder & g, const Linear & w, ggml_tensor * x);
+// x {in, n} -> {out, n}. addend {out, n} or null is added to the result (a residual connection).
+ggml_tensor * linear(GraphBuilder & g, const Linear & w, ggml_tensor * x, ggml_tensor * addend = nullptr);
+
+// Up to three products with the same input as one node -> {sum of the outs, n}, results in the order given. Null when
+// these weights cannot share a node (not packed, or with a scale): then call linear for each.
+ggml_tensor * fused_linear(GraphBuilder & g, std::initializer_list<const Linear *> w, ggml_tensor * x);
 
 // Rows of a table: ids I32 {n} -> f32 {n_embd, n}.
 ggml_tensor * embedding(GraphBuilder & g, ggml_tensor * table, ggml_tensor * ids);

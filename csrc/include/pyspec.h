@@ -121,9 +121,13 @@ typedef struct pyspec_model pyspec_model;
 
 typedef struct pyspec_model_params {
     size_t struct_size;
-    const char * device; /* NULL or "cpu"; anything else is PYSPEC_UNSUPPORTED in a CPU build, with the reason */
-    bool use_mmap;       /* map the weights (default true) or read them into memory */
-    bool metadata_only;  /* read keys, tensor table and vocabulary only; contexts cannot be made */
+    const char * device;  /* NULL or "cpu"; anything else is PYSPEC_UNSUPPORTED in a CPU build, with the reason */
+    bool use_mmap;        /* map the weights (default true) or read them into memory */
+    bool metadata_only;   /* read keys, tensor table and vocabulary only; contexts cannot be made */
+    bool pack_weights;    /* copy the matrices into the form of the fast kernels (default true); false computes on the
+                             file's bytes, several times slower, with no copy */
+    const char * kernels; /* NULL or "auto": the best this processor has; or "avx512_vnni", "avx2_vnni", "avx2",
+                            "portable". Unknown names are PYSPEC_OPTION, others PYSPEC_UNSUPPORTED */
 } pyspec_model_params;
 
 PYSPEC_API void pyspec_model_params_default(pyspec_model_params * params, size_t struct_size);
@@ -153,6 +157,8 @@ typedef struct pyspec_model_info {
     int64_t n_params;       /* elements of all tensors */
     uint64_t file_bytes;    /* all parts */
     uint64_t weight_bytes;  /* tensor data of all parts */
+    uint64_t packed_bytes;  /* of the matrices that were packed for the fast kernels; 0 = none */
+    const char * kernels;   /* instruction set of the kernels that compute on them, "" when none was packed */
 } pyspec_model_info;
 
 PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_model_get_info(const pyspec_model * model, pyspec_model_info * info,

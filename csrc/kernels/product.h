@@ -1,32 +1,33 @@
-// Products of quantised weight matrices with activation rows, for any number of rows, in one order of operations.
+// Graph nodes on packed weights: products with activation rows, for any number of rows, in one order of operations, and
+// lookups of single rows.
 //
-// Activations are quantised once per row by a node of its own, which every product that shares the input reuses. A
-// result element is computed by the same sequence of operations whatever the number of rows and threads: all tiles run
-// one inner routine, fused multiply-adds are explicit, threads split the output rows. So it is bit-equal for 1 and for
-// 512 rows.
-//
-// Types: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q6_K, where the build has AVX-512 with VNNI. Everything else is computed
-// by ggml, whose plain product has the same property.
+// Weights that share an input make one node (Q, K and V; gate and up). Activations are quantised once per row: by a
+// node of their own, or, when they are few, by every thread for itself, which costs less than waiting for another node.
+// The bits are the same. A result element is computed by the same sequence of operations whatever the number of rows
+// and threads (panel_tile.h); threads split the output rows. So it is bit-equal for 1 and for 512 rows.
 #pragma once
 
 #include "ggml.h"
 
+#include <cstdint>
+
 namespace pyspec {
 
-// How activations must be quantised for a weight type.
-enum class ActivationKind {
-    none,      // no kernel: use ggml's product
-    blocks32,  // a scale for every 32 values
-    blocks256, // a scale for every 256 values
+// One of the matrices of a product.
+struct ProductWeight {
+    ggml_tensor * weight; // {in, out}, packed
+    ggml_tensor * bias;   // f32 {out} or null: added to the result
 };
 
-// The kind that a weight matrix {in, out} needs in this build.
-ActivationKind activation_kind(const ggml_tensor * weight);
+constexpr int max_product_weights = 3;
 
-// x f32 {n, rows}, rows contiguous -> opaque rows of bytes {row bytes, rows}.
-ggml_tensor * quantise_rows(ggml_context * ctx, ggml_tensor * x, ActivationKind kind);
+// weights[i] {in, out_i}, all packed; x f32 {in, rows}, rows contiguous; addend f32 {sum of out_i, rows} or null, added
+// last.
+// -> f32 {sum of out_i, rows}: the outputs of weights[0], then those of weights[1], ...
+ggml_tensor * packed_product(ggml_context * ctx, const ProductWeight * weights, int n_weights, ggml_tensor * x,
+                             ggml_tensor * addend);
 
-// weight {in, out}, x from quantise_rows with the weight's kind -> f32 {out, rows}
-ggml_tensor * quantised_product(ggml_context * ctx, ggml_tensor * weight, ggml_tensor * x);
+// ids I32 {n} -> f32 {in, n}: rows of a packed table, with the bits that its GGUF form gives.
+ggml_tensor * packed_rows(ggml_context * ctx, ggml_tensor * table, ggml_tensor * ids);
 
 } // namespace pyspec

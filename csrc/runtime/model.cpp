@@ -1,5 +1,6 @@
 #include "runtime/model.h"
 
+#include "kernels/instruction_set.h"
 #include "support/log.h"
 #include "support/system.h"
 
@@ -9,7 +10,8 @@ namespace pyspec {
 
 std::shared_ptr<const Model> Model::load(const std::string & path, const ModelOptions & options, Job * job) {
     std::shared_ptr<Model> model(new Model);
-    model->file_ = ModelFile::open(path);
+    model->file_            = ModelFile::open(path);
+    const TileSet & kernels = find_tile_set(options.kernels);
     const Placement placement =
         place_weights(options.device, options.use_mmap, model->file_->weight_bytes(), available_memory_bytes());
     check_cancelled(job, "loading the model");
@@ -46,6 +48,12 @@ std::shared_ptr<const Model> Model::load(const std::string & path, const ModelOp
         }
     }
     model->json_ = describe_json(file);
+    if (options.pack_weights) {
+        auto packed = std::make_unique<PackedWeights>(*model->tensors_, kernels);
+        if (packed->matrix_bytes() > 0) { // else the file is mapped as a whole
+            model->packed_ = std::move(packed);
+        }
+    }
     if (options.metadata_only) {
         // Graphs of such a model are measured, never run. Without an address the graph allocator would plan room for
         // weights.
@@ -58,22 +66,47 @@ std::shared_ptr<const Model> Model::load(const std::string & path, const ModelOp
     return model;
 }
 
-void Model::load_weights(Placement placement, Job * job) {
-    file_->load_data(placement == Placement::mapped, job);
+ggml_backend_buffer_t Model::wrap(void * base, size_t size) {
+    ggml_backend_buffer_t buffer = ggml_backend_cpu_buffer_from_ptr(base, size);
+    if (buffer == nullptr) {
+        throw Error(PYSPEC_OUT_OF_MEMORY, "cannot wrap the weights of " + file_->path());
+    }
+    ggml_backend_buffer_set_usage(buffer, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
+    buffers_.push_back(buffer);
+    return buffer;
+}
 
-    // One buffer over each part; ggml computes on the file's bytes in place, in the plain layout.
-    for (const ModelFile::Region & region : file_->regions()) {
-        ggml_backend_buffer_t buffer = ggml_backend_cpu_buffer_from_ptr(region.base, region.size);
-        if (buffer == nullptr) {
-            throw Error(PYSPEC_OUT_OF_MEMORY, "cannot wrap the weights of " + file_->path());
+void Model::load_weights(Placement placement, Job * job) {
+    if (packed_ != nullptr) {
+        check_packing_fits(packed_->bytes(), available_memory_bytes());
+    }
+    std::vector<const TensorInfo *> as_they_are; // ggml computes on the file's bytes in place, in the plain layout
+    for (const TensorLoader::Entry & e : tensors_->entries()) {
+        if (packed_ == nullptr || !packed_->holds(e.tensor)) {
+            as_they_are.push_back(e.info);
         }
-        ggml_backend_buffer_set_usage(buffer, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
-        buffers_.push_back(buffer);
+    }
+    LoadProgress progress(job, file_->weight_bytes());
+    file_->load_data(placement == Placement::mapped, as_they_are, progress);
+    std::vector<ggml_backend_buffer_t> of_parts; // one buffer over each part of which something is used in place
+    for (const ModelFile::Region & region : file_->regions()) {
+        of_parts.push_back(region.size == 0 ? nullptr : wrap(region.base, region.size));
+    }
+    ggml_backend_buffer_t packed_buffer = nullptr;
+    if (packed_ != nullptr) {
+        packed_->load(*file_, physical_cpu_count(), progress);
+        packed_buffer = wrap(packed_->base(), static_cast<size_t>(packed_->bytes()));
     }
     for (const TensorLoader::Entry & e : tensors_->entries()) {
-        e.tensor->buffer = buffers_[static_cast<size_t>(e.info->part)];
-        e.tensor->data =
-            const_cast<void *>(file_->data(*e.info)); // ggml has no const tensors; weights are never written
+        if (packed_ != nullptr && packed_->holds(e.tensor)) {
+            e.tensor->buffer = packed_buffer;
+        } else { // ggml has no const tensors; weights are never written
+            e.tensor->buffer = of_parts[static_cast<size_t>(e.info->part)];
+            e.tensor->data   = const_cast<void *>(file_->data(*e.info));
+        }
+    }
+    if (job != nullptr) {
+        job->progress.store(1.0, std::memory_order_relaxed);
     }
     has_weights_ = true;
     log_message(PYSPEC_LOG_INFO,

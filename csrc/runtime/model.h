@@ -3,6 +3,7 @@
 #pragma once
 
 #include "families/family.h"
+#include "weights/packing.h"
 #include "weights/placement.h"
 #include "weights/vocabulary.h"
 
@@ -14,9 +15,11 @@
 namespace pyspec {
 
 struct ModelOptions {
-    std::string device = "cpu";
-    bool use_mmap      = true;
-    bool metadata_only = false;
+    std::string device  = "cpu";
+    bool use_mmap       = true;
+    bool metadata_only  = false;
+    bool pack_weights   = true;   // into the form of our own kernels; else ggml computes on the file's bytes
+    std::string kernels = "auto"; // instruction set of the kernels, see kernels/instruction_set.h
 };
 
 class Model {
@@ -32,6 +35,7 @@ public:
     const Family & family() const { return *family_; }
     const Hparams & hparams() const { return family_->hparams(); }
     bool has_weights() const { return has_weights_; }
+    const PackedWeights * packed() const { return packed_.get(); } // null when the weights stay as they are
     const std::string & json() const { return json_; }
     int64_t n_params() const { return n_params_; }
     // Multiply-accumulates of the largest product of one token inside a layer, and of the output matrix.
@@ -41,12 +45,14 @@ public:
 private:
     Model() = default;
     void load_weights(Placement placement, Job * job);
+    ggml_backend_buffer_t wrap(void * base, size_t size);
 
     std::unique_ptr<ModelFile> file_;
     std::unique_ptr<Vocabulary> vocabulary_;
     ggml_context * meta_ = nullptr;
     std::unique_ptr<TensorLoader> tensors_;
     std::unique_ptr<Family> family_;
+    std::unique_ptr<PackedWeights> packed_;
     std::vector<ggml_backend_buffer_t> buffers_;
     std::string json_;
     int64_t n_params_              = 0;

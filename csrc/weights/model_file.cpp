@@ -6,6 +6,7 @@
 #include "support/text.h"
 #include "weights/split.h"
 
+#include <algorithm>
 #include <cstring>
 #include <unordered_map>
 
@@ -125,17 +126,28 @@ public:
         return result;
     }
 
-    void load_data(bool use_mmap, Job * job) override {
+    using ModelFile::load_data;
+    void load_data(bool use_mmap, const std::vector<const TensorInfo *> & tensors, LoadProgress & progress) override {
         if (!loaded_.empty()) throw Error(PYSPEC_INTERNAL, path_ + ": load_data was called twice");
         check_size();
-        uint64_t total = 0;
-        for (const ModelPart & part : parts_) total += part.header.data_end - part.header.data_offset;
-        LoadProgress progress(job, total);
         std::vector<LoadedPart> loaded;
-        for (const ModelPart & part : parts_)
-            loaded.push_back(use_mmap ? map_part(part, progress) : read_part(part, progress));
-        if (job != nullptr) job->progress.store(1.0, std::memory_order_relaxed);
+        for (size_t i = 0; i < parts_.size(); ++i) {
+            const std::vector<Range> ranges = ranges_of(tensors, static_cast<int>(i));
+            if (ranges.empty()) {
+                loaded.emplace_back();
+                continue;
+            }
+            loaded.push_back(use_mmap ? map_part(parts_[i], ranges, progress) : read_part(parts_[i], ranges, progress));
+        }
         loaded_ = std::move(loaded);
+    }
+
+    void read(const TensorInfo & t, uint64_t first, void * dst, size_t n) const override {
+        const ModelPart & part = parts_.at(static_cast<size_t>(t.part));
+        if (part.file.read_some(t.offset + first, dst, n) != n) {
+            check_size(part);
+            throw Error(PYSPEC_FILE_FORMAT, part.file.path() + ": the file ended within tensor " + t.name);
+        }
     }
 
     const void * data(const TensorInfo & tensor) const override {
@@ -162,6 +174,7 @@ private:
         AlignedBuffer buffer;
         uint64_t file_offset = 0;
 
+        // Null and 0 for a part that is not used in place.
         void * base() const { return mapping.valid() ? mapping.base() : buffer.data(); }
         size_t size() const { return mapping.valid() ? mapping.size() : buffer.size(); }
     };
@@ -207,23 +220,45 @@ private:
                    part.file.path().c_str(), static_cast<ull>(now), static_cast<ull>(part.header.data_end)));
     }
 
-    static LoadedPart map_part(const ModelPart & part, LoadProgress & progress) {
+    struct Range {
+        uint64_t begin;
+        uint64_t end;
+    };
+    // Where the tensors lie in a part, in the order of the file, neighbours joined.
+    static std::vector<Range> ranges_of(const std::vector<const TensorInfo *> & tensors, int part) {
+        constexpr uint64_t largest_gap = 4096;
+        std::vector<Range> ranges;
+        for (const TensorInfo * t : tensors) {
+            if (t->part == part && t->bytes > 0) ranges.push_back({t->offset, t->offset + t->bytes});
+        }
+        std::sort(ranges.begin(), ranges.end(), [](const Range & a, const Range & b) { return a.begin < b.begin; });
+        std::vector<Range> joined;
+        for (const Range & range : ranges) {
+            if (!joined.empty() && range.begin <= joined.back().end + largest_gap) {
+                joined.back().end = std::max(joined.back().end, range.end);
+            } else {
+                joined.push_back(range);
+            }
+        }
+        return joined;
+    }
+
+    static LoadedPart map_part(const ModelPart & part, const std::vector<Range> & ranges, LoadProgress & progress) {
         LoadedPart loaded;
         loaded.mapping = FileMapping::map(part.file);
         if (!loaded.mapping.valid()) {
             log_message(PYSPEC_LOG_WARN,
                         part.file.path() + ": this file system cannot map files; reading into memory instead");
-            return read_part(part, progress);
+            return read_part(part, ranges, progress);
         }
-        if (part.header.data_end > part.header.data_offset) {
-            loaded.mapping.populate(part.file, part.header.data_offset, part.header.data_end, progress);
-        }
+        for (const Range & range : ranges) loaded.mapping.populate(part.file, range.begin, range.end, progress);
         return loaded;
     }
 
-    static LoadedPart read_part(const ModelPart & part, LoadProgress & progress) {
+    static LoadedPart read_part(const ModelPart & part, const std::vector<Range> & ranges, LoadProgress & progress) {
         LoadedPart loaded;
-        const uint64_t bytes     = part.header.data_end - part.header.data_offset;
+        uint64_t bytes = 0;
+        for (const Range & range : ranges) bytes += range.end - range.begin;
         const uint64_t available = available_memory_bytes();
         // The kernel would promise the memory and end the process later.
         if (available > 0 && bytes > available) {
@@ -232,9 +267,14 @@ private:
                                "model",
                                part.file.path().c_str(), byte_size(bytes).c_str(), byte_size(available).c_str()));
         }
-        loaded.buffer      = AlignedBuffer(static_cast<size_t>(bytes));
+        // Room for the whole part, so that places in the file are places in memory; what is not read is not resident.
+        loaded.buffer      = AlignedBuffer(static_cast<size_t>(part.header.data_end - part.header.data_offset));
         loaded.file_offset = part.header.data_offset;
-        part.file.read_exactly(part.header.data_offset, loaded.buffer.data(), static_cast<size_t>(bytes), progress);
+        for (const Range & range : ranges) {
+            part.file.read_exactly(range.begin,
+                                   static_cast<char *>(loaded.buffer.data()) + (range.begin - loaded.file_offset),
+                                   static_cast<size_t>(range.end - range.begin), progress);
+        }
         return loaded;
     }
 
@@ -248,6 +288,14 @@ private:
 };
 
 } // namespace
+
+void ModelFile::load_data(bool use_mmap, Job * job) {
+    std::vector<const TensorInfo *> all;
+    for (const TensorInfo & t : tensors()) all.push_back(&t);
+    LoadProgress progress(job, weight_bytes());
+    load_data(use_mmap, all, progress);
+    if (job != nullptr) job->progress.store(1.0, std::memory_order_relaxed);
+}
 
 std::unique_ptr<ModelFile> ModelFile::open(const std::string & path) {
     return std::make_unique<GgufModelFile>(path);

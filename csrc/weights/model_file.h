@@ -2,6 +2,7 @@
 #pragma once
 
 #include "support/job.h"
+#include "support/mapped_file.h"
 
 #include "ggml.h"
 
@@ -82,10 +83,14 @@ public:
     // bool / u32 / i32 array as flags; absent or a scalar -> nullopt. Length is not checked here.
     virtual std::optional<std::vector<bool>> find_flags(std::string_view key) const = 0;
 
-    // Makes all tensor bytes available: maps the parts and touches their pages (use_mmap), or reads them into memory
-    // aligned to 64 bytes. Progress and cancel through job (may be null). May be called once. Throws FILE_FORMAT when
-    // the data has shrunk since open, OUT_OF_MEMORY, CANCELLED.
-    virtual void load_data(bool use_mmap, Job * job) = 0;
+    // Makes the bytes of these tensors available at their addresses: maps the parts and touches the tensors' pages
+    // (use_mmap), or reads them into memory aligned to 64 bytes. Other tensors take no memory. May be called once.
+    // Throws FILE_FORMAT when the data has shrunk since open, OUT_OF_MEMORY, CANCELLED through progress.
+    virtual void load_data(bool use_mmap, const std::vector<const TensorInfo *> & tensors, LoadProgress & progress) = 0;
+    // The same for all tensors; job may be null.
+    void load_data(bool use_mmap, Job * job);
+    // Reads n bytes of a tensor, from its byte `first` on, straight from the file. From any thread. Throws FILE_FORMAT.
+    virtual void read(const TensorInfo & tensor, uint64_t first, void * dst, size_t n) const = 0;
     // Address of a tensor's bytes after load_data.
     virtual const void * data(const TensorInfo & tensor) const = 0;
     // Mapped or owned regions (for ggml_backend_cpu_buffer_from_ptr): one per part, [base, base + size).

@@ -15,4 +15,7 @@ enum class Placement {
 // fit. available_bytes 0 means unknown.
 Placement place_weights(const std::string & device, bool use_mmap, uint64_t weight_bytes, uint64_t available_bytes);
 
+// Throws OUT_OF_MEMORY when the packed form of the weights would not fit. available_bytes 0 means unknown.
+void check_packing_fits(uint64_t packed_bytes, uint64_t available_bytes);
+
 } // namespace pyspec

@@ -19,19 +19,23 @@ std::string shape_text(const int64_t * ne, size_t n) {
 TensorLoader::TensorLoader(const ModelFile & file, ggml_context * meta) : file_(file), meta_(meta) {}
 
 ggml_tensor * TensorLoader::matrix(const std::string & name, std::initializer_list<int64_t> shape) {
-    return take(name, shape, true, false);
+    return take(name, shape, {});
 }
 
-ggml_tensor * TensorLoader::find_matrix(const std::string & name, std::initializer_list<int64_t> shape) {
-    return take(name, shape, false, false);
+ggml_tensor * TensorLoader::linear(const std::string & name, std::initializer_list<int64_t> shape) {
+    return take(name, shape, {true, false, true});
+}
+
+ggml_tensor * TensorLoader::find_linear(const std::string & name, std::initializer_list<int64_t> shape) {
+    return take(name, shape, {false, false, true});
 }
 
 ggml_tensor * TensorLoader::vector(const std::string & name, int64_t length) {
-    return take(name, {length}, true, true);
+    return take(name, {length}, {true, true, false});
 }
 
 ggml_tensor * TensorLoader::find_vector(const std::string & name, int64_t length) {
-    return take(name, {length}, false, true);
+    return take(name, {length}, {false, true, false});
 }
 
 bool TensorLoader::has(const std::string & name) const {
@@ -64,11 +68,10 @@ void TensorLoader::check_all_used() const {
     }
 }
 
-ggml_tensor * TensorLoader::take(const std::string & name, std::initializer_list<int64_t> shape, bool required,
-                                 bool f32_only) {
+ggml_tensor * TensorLoader::take(const std::string & name, std::initializer_list<int64_t> shape, Wish wish) {
     const TensorInfo * info = file_.find_tensor(name);
     if (info == nullptr) {
-        if (required) {
+        if (wish.required) {
             throw Error(PYSPEC_FILE_FORMAT, format("%s: tensor %s of shape %s is missing", file_.path().c_str(),
                                                    name.c_str(), shape_text(shape.begin(), shape.size()).c_str()));
         }
@@ -87,7 +90,7 @@ ggml_tensor * TensorLoader::take(const std::string & name, std::initializer_list
                                shape_text(shape.begin(), shape.size()).c_str()));
         }
     }
-    if (f32_only && info->type != GGML_TYPE_F32) {
+    if (wish.f32_only && info->type != GGML_TYPE_F32) {
         throw Error(PYSPEC_UNSUPPORTED, format("%s: tensor %s is %s, expected f32", file_.path().c_str(), name.c_str(),
                                                ggml_type_name(info->type)));
     }
@@ -95,14 +98,15 @@ ggml_tensor * TensorLoader::take(const std::string & name, std::initializer_list
         throw Error(PYSPEC_UNSUPPORTED, format("%s: tensor %s has type %s, which cannot be multiplied",
                                                file_.path().c_str(), name.c_str(), ggml_type_name(info->type)));
     }
-    for (const Entry & entry : entries_) {
+    for (Entry & entry : entries_) {
         if (entry.info == info) {
+            entry.linear = entry.linear || wish.linear;
             return entry.tensor; // a tied tensor asked for twice
         }
     }
     ggml_tensor * tensor = ggml_new_tensor(meta_, info->type, info->n_dims, info->ne);
     ggml_set_name(tensor, name.c_str());
-    entries_.push_back({tensor, info});
+    entries_.push_back({tensor, info, wish.linear});
     used_.insert(name);
     return tensor;
 }

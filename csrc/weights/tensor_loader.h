@@ -15,11 +15,14 @@ public:
     // `meta` receives the tensor structs (no data); it must have room for every tensor of the file.
     TensorLoader(const ModelFile & file, ggml_context * meta);
 
-    // A matrix or expert stack for products. Shape in ggml order {in, out[, experts]}. Throws FILE_FORMAT when missing
-    // or of another shape, UNSUPPORTED when ggml cannot multiply its type.
+    // A matrix or expert stack for ggml's products. Shape in ggml order {in, out[, experts]}. Throws FILE_FORMAT when
+    // missing or of another shape, UNSUPPORTED when ggml cannot multiply its type.
     ggml_tensor * matrix(const std::string & name, std::initializer_list<int64_t> shape);
-    // nullptr when absent, checked like matrix() when present.
-    ggml_tensor * find_matrix(const std::string & name, std::initializer_list<int64_t> shape);
+    // A matrix {in, out} that only graph/linear touches, so that it may be packed (weights/packing.h). A tensor asked
+    // for both ways may be packed, too.
+    ggml_tensor * linear(const std::string & name, std::initializer_list<int64_t> shape);
+    // nullptr when absent, checked like linear() when present.
+    ggml_tensor * find_linear(const std::string & name, std::initializer_list<int64_t> shape);
     // Norm weights, biases, factors: must be F32.
     ggml_tensor * vector(const std::string & name, int64_t length);
     ggml_tensor * find_vector(const std::string & name, int64_t length);
@@ -34,11 +37,17 @@ public:
     struct Entry {
         ggml_tensor * tensor;
         const TensorInfo * info;
+        bool linear; // used by graph/linear
     };
     const std::vector<Entry> & entries() const { return entries_; }
 
 private:
-    ggml_tensor * take(const std::string & name, std::initializer_list<int64_t> shape, bool required, bool f32_only);
+    struct Wish {
+        bool required = true;
+        bool f32_only = false;
+        bool linear   = false;
+    };
+    ggml_tensor * take(const std::string & name, std::initializer_list<int64_t> shape, Wish wish);
 
     const ModelFile & file_;
     ggml_context * meta_;

@@ -27,6 +27,8 @@ def chat(
     seed: opt.Seed = None,
     template: opt.TemplateOption = None,
     n_ctx: opt.NCtx = 4096,
+    type_k: opt.TypeK = "f16",
+    type_v: opt.TypeV = "f16",
     threads: opt.Threads = 0,
     no_history: Annotated[
         bool, typer.Option("--no-history", help="Keep no file of what was typed (it serves the up arrow).")
@@ -55,6 +57,8 @@ def chat(
         drafters=drafters,
         n_draft=n_draft,
         n_ctx=n_ctx,
+        type_k=type_k,
+        type_v=type_v,
         n_threads=threads,
     ) as llm:
         if not has_template(llm, template):

@@ -44,6 +44,8 @@ def generate(
         bool, typer.Option("--no-stream", help="Print the answer when it is complete.  [default: in pipes]")
     ] = False,
     n_ctx: opt.NCtx = 4096,
+    type_k: opt.TypeK = "f16",
+    type_v: opt.TypeV = "f16",
     threads: opt.Threads = 0,
     offline: opt.Offline = False,
     accept_licence: opt.AcceptLicence = False,
@@ -70,6 +72,8 @@ def generate(
         drafters=drafters,
         n_draft=n_draft,
         n_ctx=n_ctx,
+        type_k=type_k,
+        type_v=type_v,
         n_threads=threads,
     ) as llm:
         call = sampling_options(temperature, top_k, top_p, min_p, seed, max_tokens)

@@ -52,6 +52,13 @@ NCtx = Annotated[
         "--n-ctx", metavar="TOKENS", help="Context length, capped to what the model was trained for."
     ),
 ]
+TypeK = Annotated[
+    str, typer.Option("--type-k", metavar="TYPE", help="Type of the keys in memory: f32, f16, bf16 or q8_0.")
+]
+TypeV = Annotated[
+    str,
+    typer.Option("--type-v", metavar="TYPE", help="Type of the values in memory: f32, f16, bf16 or q8_0."),
+]
 Threads = Annotated[int, typer.Option("--threads", metavar="N", help="Threads for computing; 0 chooses.")]
 TemplateOption = Annotated[
     str | None,

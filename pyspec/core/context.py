@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "TAP_FINAL",
     "CancelToken",
     "Context",
     "ContextStats",
     "MemoryReport",
     "Rollback",
-    "TAP_FINAL",
     "memory_estimate",
 ]
 

@@ -24,7 +24,11 @@ __all__ = ["Model", "ModelInfo"]
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """Facts about a model. Per-layer values are those of layer 0; bytes count all parts of a split file."""
+    """Facts about a model. Per-layer values are those of layer 0; bytes count all parts of a split file.
+
+    packed_bytes and kernels: the matrices in the form of the fast kernels, and the instruction set of those ("" when no
+    matrix is packed).
+    """
 
     architecture: str
     name: str
@@ -41,6 +45,8 @@ class ModelInfo:
     n_params: int
     file_bytes: int
     weight_bytes: int
+    packed_bytes: int
+    kernels: str
 
 
 class Model:
@@ -53,6 +59,10 @@ class Model:
             replacing it by renaming is fine.
         metadata_only: read keys, tensor table and vocabulary only. Enough for `info`, `tokenizer`, memory estimates and
             pair checks; contexts cannot be made.
+        pack_weights: copy the matrices into the form of the fast kernels (default). False computes on the file's bytes:
+            several times slower, but a mapped file then needs no memory of its own.
+        kernels: instruction set of the fast kernels: "auto" (the best of this processor), "avx512_vnni", "avx2_vnni",
+            "avx2" or "portable".
         progress: called on this thread with the fraction done, 0..1.
         cancel: cancels the loading from another thread.
 
@@ -66,6 +76,8 @@ class Model:
         device: str = "cpu",
         use_mmap: bool = True,
         metadata_only: bool = False,
+        pack_weights: bool = True,
+        kernels: str = "auto",
         progress: Callable[[float], None] | None = None,
         cancel: CancelToken | None = None,
     ) -> None:
@@ -76,11 +88,14 @@ class Model:
         self._ffi, self._lib = ffi, library = lib()
 
         device_text = ffi.new("char[]", device.encode())
+        kernels_text = ffi.new("char[]", kernels.encode())
         params = ffi.new("pyspec_model_params *")
         library.pyspec_model_params_default(params, ffi.sizeof("pyspec_model_params"))
         params.device = device_text
         params.use_mmap = use_mmap
         params.metadata_only = metadata_only
+        params.pack_weights = pack_weights
+        params.kernels = kernels_text
         out = ffi.new("pyspec_model **")
 
         def load(job: Any) -> int:
@@ -106,6 +121,8 @@ class Model:
         handle, self._handle = self._handle, None
         if handle is not None:
             self._ffi.release(handle)
+        for cached in ("vocab", "tokenizer", "_description"):  # tens of megabytes
+            self.__dict__.pop(cached, None)
 
     def __enter__(self) -> Model:
         return self
@@ -130,9 +147,11 @@ class Model:
         numbers = {
             name: int(getattr(info, name))
             for name in ModelInfo.__dataclass_fields__
-            if name not in ("architecture", "name")
+            if name not in ("architecture", "name", "kernels")
         }
-        return ModelInfo(architecture=text(info.architecture), name=text(info.name), **numbers)
+        return ModelInfo(
+            architecture=text(info.architecture), name=text(info.name), kernels=text(info.kernels), **numbers
+        )
 
     @cached_property
     def _description(self) -> dict[str, Any]:

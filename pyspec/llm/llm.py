@@ -80,6 +80,8 @@ class LLM:
         n_draft: int | None = None,
         template: ChatTemplate | str | os.PathLike[str] | None = None,
         use_mmap: bool = True,
+        pack_weights: bool = True,
+        kernels: str = "auto",
         progress: Callable[[float], None] | None = None,
         draft_required: bool = True,
         memory_kind: str = "auto",
@@ -98,7 +100,14 @@ class LLM:
         steps = progress_steps(progress, path, draft if uses_draft_model(wanted) else None)
 
         def open_model(file: str | os.PathLike[str]) -> Any:
-            return backend.Model(file, device=device, use_mmap=use_mmap, progress=next(steps, None))
+            return backend.Model(
+                file,
+                device=device,
+                use_mmap=use_mmap,
+                pack_weights=pack_weights,
+                kernels=kernels,
+                progress=next(steps, None),
+            )
 
         self._session: Session | None = None
         self._drafters: DrafterSet | None = None
@@ -246,6 +255,13 @@ class LLM:
         """Statistics of the last finished call."""
         return self._last_stats
 
+    @property
+    def target(self) -> Any:
+        """The Context of the target model, to look at: its statistics, its memory. Whoever decodes on it or removes
+        from it breaks the conversation.
+        """
+        return self._live_session().target
+
     def describe(self) -> dict[str, Any]:
         """What this LLM is, as plain data for people and logs."""
         info = self.model.info
@@ -259,6 +275,8 @@ class LLM:
             "n_ctx": self.n_ctx,
             "n_ctx_train": info.n_ctx_train,
             "n_threads": self._live_session().target.n_threads,
+            "kernels": info.kernels or None,
+            "packed_bytes": info.packed_bytes,
             "cache_types": (self._options["type_k"], self._options["type_v"]),
             "rollback": self._live_session().rollback,
             "draft": None if self.draft_model is None else os.fspath(self.draft_model.path),

@@ -63,6 +63,12 @@ def relative_error(a: Logits, b: Logits, reference: Logits | None = None) -> flo
     return float(np.max(np.abs(a.astype(np.float64) - b)) / (float(r.max()) - float(r.min())))
 
 
+def row_errors(a: Logits, b: Logits) -> Logits:
+    """relative_error of each row by itself."""
+    largest = np.max(np.abs(a.astype(np.float64) - b), axis=1) / (float(b.max()) - float(b.min()))
+    return np.asarray(largest, dtype=np.float32)
+
+
 def chunks(tokens: Sequence[int], sizes: int | Iterable[int]) -> Iterable[Sequence[int]]:
     """Cut tokens into chunks of one size, or of the given sizes in turn (the last repeats)."""
     steps = [sizes] if isinstance(sizes, int) else list(sizes)

@@ -116,7 +116,7 @@ def test_metadata_only_cannot_compute(tiny: TinyFiles) -> None:
 
 
 def test_other_devices_are_refused_with_the_reason(tiny: TinyFiles) -> None:
-    with pytest.raises(UnsupportedError, match="device 'cuda' is not available: .* CPU"):
+    with pytest.raises(UnsupportedError, match=r"device 'cuda' is not available: .* CPU"):
         Model(tiny.path("llama"), device="cuda")
 
 
@@ -149,7 +149,7 @@ def test_wrong_batches(model: Model) -> None:
             ctx.decode([1] * 17)
         with pytest.raises(OptionError, match="n_tokens is 0"):
             ctx.decode([])
-        with pytest.raises(OptionError, match="5 output rows .* n_outputs 4"):
+        with pytest.raises(OptionError, match=r"5 output rows .* n_outputs 4"):
             ctx.decode([1] * 5, outputs="all")
         with pytest.raises(OptionError, match="flags"):
             ctx.decode([1, 2], outputs=[True])

@@ -1,4 +1,5 @@
-"""Ordinary text of five kinds, each at least 64 tokens in every vocabulary."""
+"""Ordinary text of five kinds, each at least 64 tokens in every vocabulary. Text that a small model can follow:
+where nothing is likely, the two best tokens are near ties everywhere and comparing them says little."""
 
 from __future__ import annotations
 
@@ -25,16 +26,15 @@ TEXTS = {
         "Earth in about 27 days. Light takes 8 minutes and 20 seconds from the Sun to the "
         "Earth, and about four years from the nearest star."
     ),
-    "languages": (
-        "Guten Morgen! Wie geht es Ihnen heute? Bonjour, comment allez-vous ? Buenos días, "
-        "¿cómo está usted? 今日はとても良い天気ですね。明日も晴れるでしょう。"
-        "Доброе утро, как ваши дела? Dobré ráno, "
-        "jak se máte? Today is a fine day and tomorrow will be fine as well, they say. 😀 Bom "
-        "dia, como vai você? God morgen, hvordan har du det?"
-    ),
     "list": (
         "Shopping list:\n1. Bread\n2. Butter\n3. Milk\n4. Eggs\n5. Cheese\n6. Apples\n7. Bananas\n8. "
         "Tomatoes\n9. Rice\n10. Pasta\n11. Olive oil\n12. Salt\n13. Pepper\n14. Sugar\n15. Coffee\n16. "
         "Tea\n17. Honey\n18. Yoghurt\n"
+    ),
+    "class": (
+        "class Point:\n    def __init__(self, x, y):\n        self.x = x\n        self.y = y\n\n"
+        "    def __add__(self, other):\n        return Point(self.x + other.x, self.y + other.y)\n\n"
+        "    def __sub__(self, other):\n        return Point(self.x - other.x, self.y - other.y)\n\n"
+        "    def __repr__(self):\n        return f'Point({self.x}, {self.y})'\n"
     ),
 }

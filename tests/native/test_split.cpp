@@ -18,8 +18,8 @@ File split_part(int no, int count, int total) {
     if (no == 0) f.str("general.architecture", "llama");
     f.u16("split.no", static_cast<uint16_t>(no)).u16("split.count", static_cast<uint16_t>(count));
     f.i32("split.tensors.count", total);
-    f.tensor("t" + std::to_string(no), {32}, F32, pattern(128, static_cast<unsigned>(no)));
-    f.tensor("u" + std::to_string(no), {8}, F32, pattern(32, static_cast<unsigned>(no + 10)));
+    f.tensor(format("t%d", no), {32}, F32, pattern(128, static_cast<unsigned>(no)));
+    f.tensor(format("u%d", no), {8}, F32, pattern(32, static_cast<unsigned>(no + 10)));
     return f;
 }
 

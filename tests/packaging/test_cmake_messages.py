@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -103,7 +104,9 @@ def test_cuda_toolkit_is_found_or_missed(configure: Configure, tmp_path: Path) -
 
 
 def test_portable_record(configure: Configure, tmp_path: Path) -> None:
-    """The portable build asks for nothing above x86-64-v2, in our flags, in ggml's and in the record."""
+    """The portable build asks for nothing above x86-64-v2, in our flags, in ggml's and in the record; but for the kernels
+    that are chosen by asking the processor.
+    """
     configure("-DPYSPEC_PORTABLE=ON")
     record = json.loads((tmp_path / "build/native/build_info.json").read_text())
     assert record["portable"] is True
@@ -111,6 +114,8 @@ def test_portable_record(configure: Configure, tmp_path: Path) -> None:
     commands = json.loads((tmp_path / "build/compile_commands.json").read_text())
     for entry in commands:
         assert "-march=native" not in entry["command"]
+        if re.search(r"/csrc/kernels/panel_tile_avx\w+\.cpp$", entry["file"]):
+            continue
         assert "-mavx" not in entry["command"]
         if "/csrc/" in entry["file"]:
             assert "-march=x86-64-v2" in entry["command"]

@@ -82,6 +82,8 @@ class Contest:
         """Note what came out of opening our side."""
         self.result.threads, n_ctx = reply["threads"], reply["n_ctx"]
         self.result.settings["n_ctx"] = n_ctx
+        if "kernels" in reply:
+            self.result.versions["pyspec kernels"] = reply["kernels"]
         if need > n_ctx:
             raise BenchError(f"this needs a context of {need} tokens, and the context has {n_ctx}")
 

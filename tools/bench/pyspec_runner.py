@@ -52,7 +52,11 @@ class PyspecContestant(Contestant):
             n_threads=threads,
             n_outputs=n_outputs,
         )
-        return {"threads": self._context.n_threads, "n_ctx": self._context.n_ctx}
+        return {
+            "threads": self._context.n_threads,
+            "n_ctx": self._context.n_ctx,
+            "kernels": self._model.info.kernels or "ggml's",
+        }
 
     def append(self, tokens: Sequence[int], rows: str) -> None:
         self._context.decode(tokens, outputs=None if rows == "last" else rows)
@@ -155,9 +159,7 @@ class PyspecContestant(Contestant):
             plain = self._llm.generate(ids, max_tokens=max_tokens, temperature=0.0, drafters="none")
             self._recorded[key] = list(plain.tokens)
         recorded = self._recorded[key]
-        # The context is not part of LLM's interface, but only it knows the time spent inside the backend.
-        target = self._llm._session.target
-        oracle = OracleDrafter(recorded, len(ids), target, random.Random(seed), longest)
+        oracle = OracleDrafter(recorded, len(ids), self._llm.target, random.Random(seed), longest)
         result = self._llm.generate(ids, max_tokens=max_tokens, temperature=0.0, drafters=[oracle])
         return {
             "wall": oracle.wall_us,

@@ -1,0 +1,11 @@
+// AVX2 with FMA and F16C.
+#if defined(__x86_64__)
+
+#define PYSPEC_TILE_SET avx2
+#include "kernels/panel_tile_avx2.inc"
+
+namespace pyspec {
+extern const TileSet avx2_tiles{"avx2", avx2::max_columns, avx2::tile_of};
+} // namespace pyspec
+
+#endif
