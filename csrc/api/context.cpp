@@ -124,6 +124,10 @@ const float * pyspec_logits(const pyspec_context * ctx, int32_t i) {
     return is_open(ctx) ? ctx->context->logits(i) : nullptr;
 }
 
+const float * pyspec_logits_maxima(const pyspec_context * ctx, int32_t i) {
+    return is_open(ctx) ? ctx->context->logits_maxima(i) : nullptr;
+}
+
 const float * pyspec_taps(const pyspec_context * ctx, int32_t i) {
     return is_open(ctx) ? ctx->context->taps(i) : nullptr;
 }

@@ -159,21 +159,21 @@ pyspec_status pyspec_logprobs(const float * logits, int32_t n_vocab, pyspec_toke
     });
 }
 
-pyspec_status pyspec_draft_choice(const float * logits, int32_t n_vocab, int32_t n_allowed, int32_t n_best,
-                                  pyspec_token * token, float * probability) {
+pyspec_status pyspec_draft_choice(const float * logits, const float * maxima, int32_t n_vocab, int32_t n_allowed,
+                                  int32_t n_best, pyspec_token * token, float * probability) {
     return guarded([&] {
         need(logits, "logits");
         need(token, "token");
         need(probability, "probability");
-        const DraftChoice choice = draft_choice(logits, n_vocab, n_allowed, n_best);
+        const DraftChoice choice = draft_choice(logits, maxima, n_vocab, n_allowed, n_best);
         *token                   = choice.token;
         *probability             = choice.probability;
     });
 }
 
 pyspec_status pyspec_accept_match(pyspec_sampler * sampler, const pyspec_model * model, const float * rows,
-                                  const pyspec_token * draft, int32_t n_draft, int32_t n_max, pyspec_token * out,
-                                  int32_t * n_out, int32_t * n_accepted) {
+                                  const float * maxima, const pyspec_token * draft, int32_t n_draft, int32_t n_max,
+                                  pyspec_token * out, int32_t * n_out, int32_t * n_accepted) {
     return guarded([&] {
         need(sampler, "sampler");
         need(rows, "rows");
@@ -184,7 +184,7 @@ pyspec_status pyspec_accept_match(pyspec_sampler * sampler, const pyspec_model *
         need(n_out, "n_out");
         need(n_accepted, "n_accepted");
         const auto is_end     = [model](int32_t token) { return pyspec_token_is_eog(model, token); };
-        const Verdict verdict = accept_match(sampler->sampler, rows, draft, n_draft, n_max, is_end, out);
+        const Verdict verdict = accept_match(sampler->sampler, rows, maxima, draft, n_draft, n_max, is_end, out);
         *n_out                = verdict.n_out;
         *n_accepted           = verdict.n_accepted;
     });

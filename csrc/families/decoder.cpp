@@ -118,8 +118,7 @@ void finish(GraphBuilder & g, const Hparams & h, const Ends & ends, ggml_tensor 
             logits = ggml_tanh(g.ctx, logits);
             logits = ggml_scale(g.ctx, logits, softcap);
         }
-        g.logits.push_back({row, logits});
-        ggml_build_forward_expand(g.graph, logits);
+        g.add_logits(row, logits);
     }
 }
 

@@ -1,5 +1,7 @@
 #include "graph/graph_builder.h"
 
+#include "kernels/row_maxima.h"
+
 #include <algorithm>
 
 namespace pyspec {
@@ -59,6 +61,13 @@ bool GraphBuilder::narrow_after_attention(int32_t layer, int32_t n_layer) const 
 
 bool GraphBuilder::done_after_cache_writes(int32_t layer, int32_t n_layer) const {
     return shape.n_outputs == 0 && narrow_after_attention(layer, n_layer);
+}
+
+void GraphBuilder::add_logits(int32_t first_row, ggml_tensor * x) {
+    ggml_tensor * maxima = row_maxima(ctx, x);
+    ggml_set_output(maxima);
+    ggml_build_forward_expand(graph, maxima);
+    logits.push_back({first_row, x, maxima});
 }
 
 void GraphBuilder::tap(int32_t layer, ggml_tensor * x) {

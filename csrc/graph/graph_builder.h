@@ -45,10 +45,11 @@ public:
         ggml_tensor * tensor; // {n_kv, n_tokens}, f32, or f16 when the cache needs flash attention
     };
 
-    // Logits of the output rows first_row, first_row + 1, ...: {n_vocab, rows}.
+    // Logits of the output rows first_row, first_row + 1, ...: {n_vocab, rows}, and the maxima of their blocks.
     struct LogitsPart {
         int32_t first_row;
         ggml_tensor * tensor;
+        ggml_tensor * maxima;
     };
 
     // max_logits_rows: most output rows of one product with the output matrix (it is large; see
@@ -74,6 +75,9 @@ public:
     bool narrow_after_attention(int32_t layer, int32_t n_layer) const;
     // After the last layer's cache writes: is nothing else wanted?
     bool done_after_cache_writes(int32_t layer, int32_t n_layer) const;
+
+    // x {n_vocab, rows}: the logits of the output rows first_row, first_row + 1, ...
+    void add_logits(int32_t first_row, ggml_tensor * x);
 
     // Export x {n_embd, n_tokens} if tap number `layer` was asked for.
     void tap(int32_t layer, ggml_tensor * x);

@@ -300,6 +300,9 @@ PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_decode(pyspec_context * ctx, con
  * them. NULL if i is out of range. Valid until the next decode, restore or free of this context. */
 PYSPEC_API int32_t pyspec_n_outputs(const pyspec_context * ctx);
 PYSPEC_API const float * pyspec_logits(const pyspec_context * ctx, int32_t i);
+/* Maxima of row i in blocks of 128 logits, {(n_vocab + 127) / 128} floats, rows follow each other: what the functions
+ * that choose tokens take as `maxima`. With them they need not read the row. NULL when out of range. */
+PYSPEC_API const float * pyspec_logits_maxima(const pyspec_context * ctx, int32_t i);
 
 /* Tap rows of the last decode: {n_embd, n_tokens} floats, one row for every token of the batch, for the i-th layer
  * given to pyspec_context_set_taps. NULL if there is none. Valid like logits. */
@@ -417,9 +420,11 @@ PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_logprobs(const float * logits, i
                                                          float * top_logprobs);
 
 /* Draft-side choice: the largest logit among the first n_allowed ids (ties: lowest id) and its probability among the
- * best n_best logits (softmax over those only), the confidence that p_min is compared with. */
-PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_draft_choice(const float * logits, int32_t n_vocab, int32_t n_allowed,
-                                                             int32_t n_best, pyspec_token * token, float * probability);
+ * best n_best logits (softmax over those only), the confidence that p_min is compared with. maxima: of the same row, or
+ * NULL (pyspec_logits_maxima). */
+PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_draft_choice(const float * logits, const float * maxima,
+                                                             int32_t n_vocab, int32_t n_allowed, int32_t n_best,
+                                                             pyspec_token * token, float * probability);
 
 /* --------------------------------------------------------------------------------------------------------- acceptance
  */
@@ -428,11 +433,12 @@ PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_draft_choice(const float * logit
  * to draft[i-1]. For each row the sampler chooses the target's own token and advances; it goes on while the choice
  * equals the draft token. Stops after a token for which pyspec_token_is_eog is true (model may be NULL: no such stop),
  * and after n_max tokens. out has room for n_draft + 1 ids; *n_out >= 1 tokens were emitted, of which the first
- * *n_accepted equal the draft. The sampler has advanced by *n_out. On error the sampler is as before. */
+ * *n_accepted equal the draft. The sampler has advanced by *n_out. On error the sampler is as before. maxima: those of
+ * row 0 when the rows are a context's (pyspec_logits_maxima), else NULL. */
 PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_accept_match(pyspec_sampler * sampler, const pyspec_model * model,
-                                                             const float * rows, const pyspec_token * draft,
-                                                             int32_t n_draft, int32_t n_max, pyspec_token * out,
-                                                             int32_t * n_out, int32_t * n_accepted);
+                                                             const float * rows, const float * maxima,
+                                                             const pyspec_token * draft, int32_t n_draft, int32_t n_max,
+                                                             pyspec_token * out, int32_t * n_out, int32_t * n_accepted);
 
 #ifdef __cplusplus
 }

@@ -2,6 +2,7 @@
 
 #include "memory/test_memories.h"
 #include "support/log.h"
+#include "support/row_blocks.h"
 #include "support/system.h"
 
 #include "ggml-cpu.h"
@@ -79,7 +80,9 @@ Context::Context(std::shared_ptr<const Model> model, const ContextOptions & opti
         graphs_->reserve(shape);
     }
     logits_buffer_ = ggml_backend_buft_alloc_buffer(ggml_backend_cpu_buffer_type(), need.output_bytes);
-    backend_       = ggml_backend_cpu_init();
+    logits_maxima_.resize(static_cast<size_t>(options_.n_outputs) *
+                          static_cast<size_t>(n_row_blocks(model_->hparams().n_vocab)));
+    backend_ = ggml_backend_cpu_init();
     if (logits_buffer_ == nullptr || backend_ == nullptr) {
         ggml_backend_free(backend_);
         ggml_backend_buffer_free(logits_buffer_);
@@ -338,6 +341,11 @@ void Context::run_ubatch(const Batch & batch, int32_t first, int32_t n, int32_t 
         throw Error(status == GGML_STATUS_ALLOC_FAILED ? PYSPEC_OUT_OF_MEMORY : PYSPEC_DEVICE,
                     format("the backend failed to compute: %s", ggml_status_to_string(status)));
     }
+    const size_t n_blocks = static_cast<size_t>(n_row_blocks(h.n_vocab));
+    for (const GraphBuilder::LogitsPart & part : g.logits) {
+        std::memcpy(logits_maxima_.data() + static_cast<size_t>(first_row + part.first_row) * n_blocks,
+                    part.maxima->data, ggml_nbytes(part.maxima));
+    }
     for (size_t i = 0; i < g.tap_tensors.size(); ++i) {
         std::memcpy(tap_rows_[i].data() + static_cast<size_t>(first) * static_cast<size_t>(h.n_embd),
                     g.tap_tensors[i]->data, ggml_nbytes(g.tap_tensors[i]));
@@ -390,6 +398,14 @@ const float * Context::logits(int32_t row) const {
     }
     return static_cast<const float *>(ggml_backend_buffer_get_base(logits_buffer_)) +
            static_cast<size_t>(row) * static_cast<size_t>(model_->hparams().n_vocab);
+}
+
+const float * Context::logits_maxima(int32_t row) const {
+    if (row < 0 || row >= n_output_rows_) {
+        return nullptr;
+    }
+    return logits_maxima_.data() +
+           static_cast<size_t>(row) * static_cast<size_t>(n_row_blocks(model_->hparams().n_vocab));
 }
 
 void Context::set_taps(const int32_t * layers, int32_t n) {

@@ -66,7 +66,8 @@ public:
     void decode(const Batch & batch, Job * job);
 
     int32_t n_outputs() const { return n_output_rows_; }
-    const float * logits(int32_t row) const; // null when out of range
+    const float * logits(int32_t row) const;        // null when out of range
+    const float * logits_maxima(int32_t row) const; // of its blocks, see support/row_blocks.h; null when out of range
     void set_taps(const int32_t * layers, int32_t n);
     const float * taps(int32_t i) const; // null when out of range
 
@@ -108,7 +109,8 @@ private:
     std::shared_ptr<ThreadPool> threads_;
     ggml_backend_t backend_              = nullptr;
     ggml_backend_buffer_t logits_buffer_ = nullptr; // {n_vocab, options_.n_outputs}
-    int32_t n_output_rows_               = 0;
+    std::vector<float> logits_maxima_;              // {n_row_blocks(n_vocab), options_.n_outputs}
+    int32_t n_output_rows_ = 0;
     std::vector<int32_t> tap_layers_;
     std::vector<std::vector<float>> tap_rows_; // per tap {n_embd, n_tokens of the last decode}
     std::vector<int32_t> tap_layers_of_rows_;

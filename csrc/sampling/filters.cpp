@@ -44,18 +44,18 @@ float largest_logit(const CandidateList & list) noexcept {
     return max;
 }
 
-void gather_candidates(const float * logits, int32_t n, int32_t top_k, CandidateList & list) {
+void gather_candidates(const float * logits, int32_t n, int32_t top_k, CandidateList & list, const float * maxima) {
     list.items.clear();
     list.n_sorted = 0;
     if (top_k > 0 && top_k < n) {
         std::vector<ScoredToken> best;
-        top_k_of_row(logits, n, top_k, best);
+        top_k_of_row(logits, n, top_k, best, maxima);
         list.items.reserve(best.size());
         for (const ScoredToken & t : best) list.items.push_back({t.token, t.logit, 0.0});
         list.n_sorted = list.items.size();
         return;
     }
-    arg_max(logits, n); // refuses rows without a choice
+    arg_max(logits, n, maxima); // refuses rows without a choice
     list.items.reserve(static_cast<size_t>(n));
     for (int32_t i = 0; i < n; ++i) {
         if (logits[i] != -std::numeric_limits<float>::infinity()) list.items.push_back({i, logits[i], 0.0});

@@ -25,7 +25,9 @@ struct CandidateList {
 // Every token of a row that is not forbidden (-infinity), in id order; sorted only when top_k does it.
 // top_k in 1 .. n-1 keeps the best top_k, in order; other values keep all.
 // Errors: OPTION for NaN, +infinity, or when all are forbidden.
-void gather_candidates(const float * logits, int32_t n, int32_t top_k, CandidateList & list);
+// maxima: see scan.h.
+void gather_candidates(const float * logits, int32_t n, int32_t top_k, CandidateList & list,
+                       const float * maxima = nullptr);
 
 // Extends the sorted prefix to at least `count` items.
 void sort_prefix(CandidateList & list, size_t count);

@@ -47,12 +47,13 @@ float logprobs(const float * logits, int32_t n_vocab, int32_t token, int32_t n_t
     return value(logits[token]);
 }
 
-DraftChoice draft_choice(const float * logits, int32_t n_vocab, int32_t n_allowed, int32_t n_best) {
+DraftChoice draft_choice(const float * logits, const float * maxima, int32_t n_vocab, int32_t n_allowed,
+                         int32_t n_best) {
     check_range("n_allowed", n_allowed, 1, n_vocab);
     check_range("n_best", n_best, 1, std::numeric_limits<int32_t>::max());
 
     std::vector<ScoredToken> best;
-    top_k_of_row(logits, n_allowed, n_best, best);
+    top_k_of_row(logits, n_allowed, n_best, best, n_allowed == n_vocab ? maxima : nullptr);
     double sum = 0.0;
     for (const ScoredToken & t : best)
         sum += std::exp(static_cast<double>(t.logit) - static_cast<double>(best[0].logit));

@@ -59,19 +59,20 @@ const float * Sampler::adjusted(const float * logits) const {
     return row.data();
 }
 
-void Sampler::filter(const float * adjusted_logits) const {
+void Sampler::filter(const float * adjusted_logits, const float * maxima) const {
     CandidateList & list = scratch_.list;
-    gather_candidates(adjusted_logits, n_vocab_, params_.top_k, list);
+    gather_candidates(adjusted_logits, n_vocab_, params_.top_k, list, maxima);
     filter_top_k(list, params_.top_k);
     filter_typical(list, params_.typical_p);
     filter_top_p(list, params_.top_p);
     filter_min_p(list, params_.min_p);
 }
 
-int32_t Sampler::sample(const float * logits) const {
+int32_t Sampler::sample(const float * logits, const float * maxima) const {
     const float * row = adjusted(logits);
-    if (params_.temperature <= 0.0f) return arg_max(row, n_vocab_);
-    filter(row);
+    if (row != logits) maxima = nullptr;
+    if (params_.temperature <= 0.0f) return arg_max(row, n_vocab_, maxima);
+    filter(row, maxima);
     return draw(scratch_.list, params_.temperature, params_.seed, static_cast<uint64_t>(index_));
 }
 
@@ -84,7 +85,7 @@ int32_t Sampler::candidates(const float * logits, int32_t * tokens, float * prob
         list.items.assign(1, {token, row[token], 1.0});
         list.n_sorted = 1;
     } else {
-        filter(row);
+        filter(row, nullptr);
         softmax(list, params_.temperature); // before sorting: the order of the sum must not depend on cap
         sort_prefix(list, static_cast<size_t>(cap));
     }

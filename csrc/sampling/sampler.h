@@ -22,9 +22,9 @@ public:
     // Errors: OPTION, see validate().
     Sampler(SamplerParams params, int32_t n_vocab);
 
-    // The token for the next logical index. logits: {n_vocab}, borrowed for the call.
+    // The token for the next logical index. logits: {n_vocab}, borrowed for the call. maxima: see scan.h.
     // Errors: OPTION when a logit is NaN or +infinity or every token is forbidden.
-    int32_t sample(const float * logits) const;
+    int32_t sample(const float * logits, const float * maxima = nullptr) const;
 
     // The surviving candidates with their probabilities after temperature, best first (ties: lowest id). Writes at most
     // `cap` entries (either array may be null) and returns how many there are. Temperature <= 0: one entry,
@@ -67,8 +67,8 @@ private:
         CandidateList list;
     };
 
-    const float * adjusted(const float * logits) const; // after bias and penalties
-    void filter(const float * adjusted_logits) const;   // fills scratch_.list
+    const float * adjusted(const float * logits) const;                     // after bias and penalties
+    void filter(const float * adjusted_logits, const float * maxima) const; // fills scratch_.list
     // How far back penalties look, given `size` advances; the token at that distance leaves the window with the next
     // one.
     bool window_is_full(size_t size) const noexcept {

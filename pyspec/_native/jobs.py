@@ -13,7 +13,7 @@ from typing import Any
 from pyspec._native import check, lib, status_error
 from pyspec._native.log import drain_log
 
-__all__ = ["CancelToken", "run_cancellable"]
+__all__ = ["CancelToken", "ShortCalls", "run_cancellable"]
 
 #: Seconds between two looks at progress and signals.
 SLICE = 0.02
@@ -26,6 +26,8 @@ class CancelToken:
     threading.Timer(1.0, token.cancel).start()
     context.decode(tokens, cancel=token)     # raises CancelledError after about a second
     """
+
+    __slots__ = ("_cancelled", "_jobs", "_lock")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -63,12 +65,39 @@ class _Job:
         out = ffi.new("pyspec_job **")
         check(self._lib.pyspec_job_new(out))
         self.handle = ffi.gc(out[0], self._lib.pyspec_job_free)
+        self.cancelled = False
 
     def cancel(self) -> None:
+        self.cancelled = True
         self._lib.pyspec_job_cancel(self.handle)
 
     def progress(self) -> float:
         return float(self._lib.pyspec_job_progress(self.handle))
+
+
+class ShortCalls:
+    """Calls known to be short (below 50 ms), one at a time: they run on the calling thread, `cancel` works, an interrupt is
+    seen after the call, and the log stays where it is. Keeps its job from call to call.
+    """
+
+    __slots__ = ("_job",)
+
+    def __init__(self) -> None:
+        self._job: _Job | None = None
+
+    def run(self, function: Callable[..., int], *args: Any, cancel: CancelToken | None = None) -> None:
+        """Run `function(*args, job)`, a C function that returns a status, and raise its error if it fails."""
+        job = self._job
+        if job is None or job.cancelled:
+            job = self._job = _Job()
+        if cancel is None:
+            check(function(*args, job.handle))
+            return
+        cancel._attach(job)
+        try:
+            check(function(*args, job.handle))
+        finally:
+            cancel._detach(job)
 
 
 def run_cancellable(
@@ -76,31 +105,23 @@ def run_cancellable(
     *args: Any,
     cancel: CancelToken | None = None,
     progress: Callable[[float], None] | None = None,
-    inline: bool = False,
 ) -> None:
     """Run `function(*args, job)`, a C function that returns a status, and raise its error if it fails.
 
     The function runs on a worker thread; this thread waits, reports the fraction done to `progress`, and cancels when
     interrupted (KeyboardInterrupt), when `progress` raises, or when `cancel` is cancelled. It waits for the worker
     to end, so the arguments are free to use again afterwards. An interrupt that comes when the work is all but done is
-    raised although the work was done: callers look at their out arguments in a `finally`.
-
-    `inline=True` runs a call known to be short (below 50 ms) on this thread: no thread is made, `cancel` works, an
-    interrupt is seen after the call, and the log stays where it is. May be called from any thread.
+    raised although the work was done: callers look at their out arguments in a `finally`. May be called from any thread.
     """
     job = _Job()
     if cancel is not None:
         cancel._attach(job)
     try:
-        if inline:
-            check(function(*args, job.handle))
-        else:
-            _run_on_worker(function, args, job, progress)
+        _run_on_worker(function, args, job, progress)
     finally:
         if cancel is not None:
             cancel._detach(job)
-        if not inline:
-            drain_log()
+        drain_log()
 
 
 def _run_on_worker(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspec._native import check, lib
-from pyspec._native.jobs import CancelToken, run_cancellable
+from pyspec._native.jobs import CancelToken, ShortCalls, run_cancellable
 from pyspec.core.model import Model
 from pyspec.errors import ClosedError, OptionError, UnsupportedError
 
@@ -179,7 +179,16 @@ class Context:
         self._taps: tuple[int, ...] = ()
         self._n_tokens_of_rows = 0
         self._batch = ffi.new("pyspec_batch *")
-        self._seconds_per_token = model.info.weight_bytes / FIRST_GUESS_BYTES_PER_SECOND
+        self._short_calls = ShortCalls()
+        self._seconds: dict[int, float] = {}  # the last decode of so many tokens took
+        self._first_guess = model.info.weight_bytes / FIRST_GUESS_BYTES_PER_SECOND
+
+    def _expected_seconds(self, n: int) -> float:
+        """About how long a decode of n tokens is going to take: as long as the last one, or in proportion to another."""
+        if n in self._seconds:
+            return self._seconds[n]
+        smaller = max((known for known in self._seconds if known < n), default=0)
+        return self._seconds[smaller] * n / smaller if smaller else self._first_guess * n
 
     @property
     def handle(self) -> Any:
@@ -247,10 +256,10 @@ class Context:
         batch.tokens, batch.n_tokens = keep_tokens, n
         batch.positions, batch.outputs = keep_positions, keep_outputs
 
-        inline = self._seconds_per_token * n < INLINE_LIMIT
+        run = self._short_calls.run if self._expected_seconds(n) < INLINE_LIMIT else run_cancellable
         start = time.perf_counter()
-        run_cancellable(self._lib.pyspec_decode, handle, batch, cancel=cancel, inline=inline)
-        self._seconds_per_token = (time.perf_counter() - start) / n
+        run(self._lib.pyspec_decode, handle, batch, cancel=cancel)
+        self._seconds[n] = time.perf_counter() - start
         self._n_tokens_of_rows = n
         return int(self._lib.pyspec_n_outputs(handle))
 
@@ -265,6 +274,10 @@ class Context:
         if pointer == self._ffi.NULL:
             raise OptionError(f"there is no output row {i}; the last decode left {self.n_outputs}")
         return pointer
+
+    def logits_maxima_ptr(self, i: int) -> Any:
+        """cffi pointer to the maxima of row i in blocks of 128, for the functions that choose tokens."""
+        return self._lib.pyspec_logits_maxima(self.handle, i)
 
     def logits(self, i: int) -> NDArray[np.float32]:
         """Row i as a read-only NumPy view {n_vocab}. Valid until the next decode: copy what you keep."""

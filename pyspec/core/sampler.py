@@ -175,7 +175,7 @@ class Sampler:
             raise OptionError(
                 f"a draft of {len(draft)} needs {len(draft) + 1} output rows, there are {context.n_outputs}"
             )
-        return self._accept(context.logits_ptr(0), draft, model, n_max)
+        return self._accept(context.logits_ptr(0), context.logits_maxima_ptr(0), draft, model, n_max)
 
     def accept_match_arrays(
         self, rows: NDArray[np.float32], draft: list[int], *, n_max: int, model: Model | None = None
@@ -187,9 +187,11 @@ class Sampler:
         """
         if rows.ndim != 2 or rows.shape[0] <= len(draft):
             raise OptionError(f"rows have shape {rows.shape}, expected ({len(draft) + 1}, {self.n_vocab})")
-        return self._accept(self._row(rows), draft, model, n_max)
+        return self._accept(self._row(rows), self._ffi.NULL, draft, model, n_max)
 
-    def _accept(self, rows: Any, draft: list[int], model: Model | None, n_max: int) -> tuple[list[int], int]:
+    def _accept(
+        self, rows: Any, maxima: Any, draft: list[int], model: Model | None, n_max: int
+    ) -> tuple[list[int], int]:
         ffi = self._ffi
         out = ffi.new("int32_t[]", len(draft) + 1)
         check(
@@ -197,6 +199,7 @@ class Sampler:
                 self.handle,
                 ffi.NULL if model is None else model.handle,
                 rows,
+                maxima,
                 ffi.new("int32_t[]", draft),
                 len(draft),
                 n_max,
@@ -245,7 +248,13 @@ def draft_choice(context: Context, i: int, n_allowed: int, n_best: int = 10) -> 
     token, probability = ffi.new("int32_t *"), ffi.new("float *")
     check(
         library.pyspec_draft_choice(
-            context.logits_ptr(i), context.n_vocab, n_allowed, n_best, token, probability
+            context.logits_ptr(i),
+            context.logits_maxima_ptr(i),
+            context.n_vocab,
+            n_allowed,
+            n_best,
+            token,
+            probability,
         )
     )
     return int(token[0]), float(probability[0])

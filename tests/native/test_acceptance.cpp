@@ -39,9 +39,9 @@ struct Outcome {
 Outcome accept(Sampler & sampler, const std::vector<float> & rows, const Tokens & draft, int32_t n_max = 1000,
                const std::function<bool(int32_t)> & is_end = no_end) {
     Tokens out(draft.size() + 1, -1);
-    const int64_t before = sampler.n_history();
-    const Verdict verdict =
-        accept_match(sampler, rows.data(), draft.data(), static_cast<int32_t>(draft.size()), n_max, is_end, out.data());
+    const int64_t before  = sampler.n_history();
+    const Verdict verdict = accept_match(sampler, rows.data(), nullptr, draft.data(),
+                                         static_cast<int32_t>(draft.size()), n_max, is_end, out.data());
     for (size_t i = static_cast<size_t>(verdict.n_out); i < out.size(); ++i) CHECK_EQ(out[i], -1);
     CHECK_EQ(sampler.n_history() - before, static_cast<int64_t>(verdict.n_out));
     CHECK_EQ(sampler.index(), sampler.n_history());
@@ -143,7 +143,7 @@ Tokens speculative(Sampler s, int32_t n, const Tokens & truth, uint64_t seed) {
             if (i < draft.size()) upto.push_back(draft[i]);
         }
         Tokens out(draft.size() + 1);
-        const Verdict v = accept_match(s, rows.data(), draft.data(), static_cast<int32_t>(draft.size()),
+        const Verdict v = accept_match(s, rows.data(), nullptr, draft.data(), static_cast<int32_t>(draft.size()),
                                        n - static_cast<int32_t>(history.size()), no_end, out.data());
         history.insert(history.end(), out.begin(), out.begin() + v.n_out);
     }
@@ -208,7 +208,7 @@ void test_errors() {
     }
     Tokens out(5, -1);
     const auto run = [&](int32_t n_draft, int32_t n_max, const std::function<bool(int32_t)> & is_end) {
-        return accept_match(s, rows.data(), draft.data(), n_draft, n_max, is_end, out.data());
+        return accept_match(s, rows.data(), nullptr, draft.data(), n_draft, n_max, is_end, out.data());
     };
     const auto untouched = [&] { return observe(s) == before && out == Tokens(5, -1); };
     for (size_t bad = 0; bad < 5; ++bad) {

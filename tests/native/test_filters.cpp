@@ -3,7 +3,9 @@
 
 #include "sampling/logprobs.h"
 #include "sampling/scan.h"
+#include "support/row_blocks.h"
 
+#include <algorithm>
 #include <cstdio>
 
 using namespace pyspec;
@@ -44,13 +46,25 @@ void test_philox() {
     CHECK(chi_square(seen, std::vector<double>(16, 1.0 / 16), n) < chi_square_limit(15));
 }
 
-void test_scans() {
-    const auto arg_max_of = [](const std::vector<float> & row) {
-        return arg_max(row.data(), static_cast<int32_t>(row.size()));
+std::vector<float> maxima_of(const std::vector<float> & row) {
+    const int32_t n = static_cast<int32_t>(row.size());
+    std::vector<float> maxima;
+    for (int32_t first = 0; first < n; first += row_block) {
+        maxima.push_back(block_maximum(row.data() + first, std::min(row_block, n - first)));
+    }
+    return maxima;
+}
+
+// Every scan with and without the maxima of the blocks.
+void test_scans(bool with_maxima) {
+    const auto arg_max_of = [&](const std::vector<float> & row) {
+        const std::vector<float> maxima = maxima_of(row);
+        return arg_max(row.data(), static_cast<int32_t>(row.size()), with_maxima ? maxima.data() : nullptr);
     };
-    const auto top = [](const std::vector<float> & row, int32_t k) {
+    const auto top = [&](const std::vector<float> & row, int32_t k) {
+        const std::vector<float> maxima = maxima_of(row);
         std::vector<ScoredToken> best;
-        top_k_of_row(row.data(), static_cast<int32_t>(row.size()), k, best);
+        top_k_of_row(row.data(), static_cast<int32_t>(row.size()), k, best, with_maxima ? maxima.data() : nullptr);
         Tokens tokens;
         for (const ScoredToken & t : best) tokens.push_back(t.token);
         return tokens;
@@ -207,7 +221,9 @@ void test_logprobs() {
 
 void test_draft_choice() {
     const std::vector<float> row = log_of({0.10, 0.20, 0.20, 0.05, 0.45});
-    const auto choose = [&](int32_t allowed, int32_t best) { return draft_choice(row.data(), 5, allowed, best); };
+    const auto choose            = [&](int32_t allowed, int32_t best) {
+        return draft_choice(row.data(), nullptr, 5, allowed, best);
+    };
     CHECK_EQ(choose(5, 10).token, 4);
     CHECK(std::abs(choose(5, 10).probability - 0.45f) < 1e-6f);
     CHECK(std::abs(choose(5, 2).probability - 0.45f / 0.65f) < 1e-6f);
@@ -219,15 +235,16 @@ void test_draft_choice() {
     CHECK_ERROR(choose(6, 1), PYSPEC_OPTION, "n_allowed is 6");
     CHECK_ERROR(choose(5, 0), PYSPEC_OPTION, "n_best is 0");
     const float bad[3] = {nan_, 1, 2}, no[3] = {-inf, -inf, 1};
-    CHECK_ERROR(draft_choice(bad, 3, 3, 10), PYSPEC_OPTION, "not a number");
-    CHECK_ERROR(draft_choice(no, 3, 2, 10), PYSPEC_OPTION, "all 2 logits");
+    CHECK_ERROR(draft_choice(bad, nullptr, 3, 3, 10), PYSPEC_OPTION, "not a number");
+    CHECK_ERROR(draft_choice(no, nullptr, 3, 2, 10), PYSPEC_OPTION, "all 2 logits");
 }
 
 } // namespace
 
 int main() {
     test_philox();
-    test_scans();
+    test_scans(false);
+    test_scans(true);
     test_filters();
     test_logprobs();
     test_draft_choice();

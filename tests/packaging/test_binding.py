@@ -9,6 +9,7 @@ import re
 import signal
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 
 from pyspec import errors
 from pyspec._native import check, lib
-from pyspec._native.jobs import CancelToken, run_cancellable
+from pyspec._native.jobs import CancelToken, ShortCalls, run_cancellable
 
 OPTION = 3
 CANCELLED = 6
@@ -50,12 +51,16 @@ def test_every_status_has_its_error(repository: Path) -> None:
         assert errors.status_to_error[int(value)].__name__ == words + "Error"
 
 
+def runner(inline: bool) -> Callable[..., None]:
+    return ShortCalls().run if inline else run_cancellable
+
+
 @pytest.mark.parametrize("inline", [True, False])
 def test_message_crosses_threads(inline: bool) -> None:
     """The message belongs to the thread that failed; the caller gets it all the same."""
     name = f"none-{inline}.gguf"
     with pytest.raises(errors.FileFormatError, match=name):
-        run_cancellable(failing_call, name.encode(), inline=inline)
+        runner(inline)(failing_call, name.encode())
 
 
 def test_success_returns_nothing_and_passes_arguments() -> None:
@@ -66,7 +71,7 @@ def test_success_returns_nothing_and_passes_arguments() -> None:
         return 0
 
     run_cancellable(call, 1, "x")
-    run_cancellable(call, 2, "y", inline=True)
+    ShortCalls().run(call, 2, "y")
     assert seen == [(1, "x", False), (2, "y", True)]
 
 
@@ -78,14 +83,19 @@ def test_unknown_status_is_internal() -> None:
 @pytest.mark.parametrize("inline", [True, False])
 def test_token_cancels(inline: bool) -> None:
     token = CancelToken()
+    run = runner(inline)
     threading.Timer(0.1, token.cancel).start()
     start = time.monotonic()
     with pytest.raises(errors.CancelledError):
-        run_cancellable(wait_for_cancel, cancel=token, inline=inline)
+        run(wait_for_cancel, cancel=token)
     assert time.monotonic() - start < 2
     assert token.cancelled
     with pytest.raises(errors.CancelledError):  # a cancelled token stays cancelled
-        run_cancellable(wait_for_cancel, cancel=token, inline=inline)
+        run(wait_for_cancel, cancel=token)
+    threading.Timer(0.1, (fresh := CancelToken()).cancel).start()
+    with pytest.raises(errors.CancelledError):  # and says nothing about calls without it: this one waits
+        run(wait_for_cancel, cancel=fresh)
+    assert time.monotonic() - start > 0.2
 
 
 def test_interrupt_cancels_and_waits() -> None:
