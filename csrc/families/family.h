@@ -20,8 +20,8 @@ public:
 
     const Hparams & hparams() const { return h_; }
 
-    // Builds the graph of one micro-batch: reads g.tokens()/positions()/mask(), writes the cache, adds g.logits (unless
-    // no rows are wanted) and taps. Called by several contexts at once; must not change the family.
+    // Builds the graph of one micro-batch: reads g.tokens()/positions()/visible(), writes the cache, adds g.logits
+    // (unless no rows are wanted) and taps. Called by several contexts at once; must not change the family.
     virtual void build(GraphBuilder & g) const = 0;
 
     // Number that distinguishes caches which must not be mixed although their shapes agree (long-context rope

@@ -1,6 +1,6 @@
 // gemma3: text part of Gemma 3. Five of six layers see a sliding window and use their own rope base; norms before and
 // after attention and feed-forward; Q and K normalised per head; gelu gate; embeddings scaled by sqrt(n_embd). Window
-// layers use a full-size cache with a window mask.
+// layers use a full-size cache and look at its end.
 #include "families/decoder.h"
 
 #include <cmath>

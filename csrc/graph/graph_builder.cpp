@@ -7,8 +7,9 @@
 namespace pyspec {
 
 GraphBuilder::GraphBuilder(ggml_context * ctx_, ggml_cgraph * graph_, const GraphShape & shape_, const KvCache & cache_,
-                           int32_t n_ctx_, int32_t max_logits_rows_)
-    : ctx(ctx_), graph(graph_), shape(shape_), cache(cache_), n_ctx(n_ctx_), max_logits_rows(max_logits_rows_),
+                           const GraphOptions & options)
+    : ctx(ctx_), graph(graph_), shape(shape_), cache(cache_), n_ctx(options.n_ctx),
+      max_logits_rows(options.max_logits_rows), n_threads(options.n_threads), kernels(*options.kernels),
       tap_tensors(shape_.taps.size(), nullptr) {}
 
 ggml_tensor * GraphBuilder::tokens() {
@@ -27,17 +28,20 @@ ggml_tensor * GraphBuilder::positions() {
     return positions_;
 }
 
-ggml_tensor * GraphBuilder::mask(int32_t window) {
-    for (const Mask & known : masks) {
+ggml_tensor * GraphBuilder::visible(int32_t window) {
+    for (const Visible & known : visibles) {
         if (known.window == window) {
             return known.tensor;
         }
     }
-    const ggml_type type = cache.v_transposed() ? GGML_TYPE_F32 : GGML_TYPE_F16;
-    ggml_tensor * tensor = ggml_new_tensor_2d(ctx, type, shape.n_kv, shape.n_tokens);
+    ggml_tensor * tensor = ggml_new_tensor_2d(ctx, GGML_TYPE_I32, 2, shape.n_tokens);
     ggml_set_input(tensor);
-    masks.push_back({window, tensor});
+    visibles.push_back({window, tensor});
     return tensor;
+}
+
+ggml_tensor * GraphBuilder::scratch(size_t bytes) {
+    return ggml_new_tensor_2d(ctx, GGML_TYPE_I8, static_cast<int64_t>(bytes), n_threads);
 }
 
 ggml_tensor * GraphBuilder::output_rows(ggml_tensor * x) {

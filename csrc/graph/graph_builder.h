@@ -6,11 +6,14 @@
 // kept and reused.
 #pragma once
 
+#include "kernels/attention.h"
+#include "kernels/panel_tile.h"
 #include "memory/kv_cache.h"
 
 #include "ggml.h"
 
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 namespace pyspec {
@@ -29,6 +32,14 @@ struct GraphShape {
     }
 };
 
+// What all graphs of a context have in common.
+struct GraphOptions {
+    int32_t n_ctx;           // configured context; long-context rope factors are chosen by it
+    int32_t max_logits_rows; // most output rows of one product with the output matrix (it is large)
+    int32_t n_threads;
+    const TileSet * kernels;
+};
+
 class GraphBuilder {
 public:
     // A cache write: `view` is the range of the cache tensor that receives the new cells, `copy` the node that writes
@@ -39,10 +50,10 @@ public:
         size_t cell_bytes; // distance between two cells
     };
 
-    // A mask of one window size (0 = causal only); filled by the context.
-    struct Mask {
+    // The cells that each token may see with one window size (0 = all before it); filled by the context.
+    struct Visible {
         int32_t window;
-        ggml_tensor * tensor; // {n_kv, n_tokens}, f32, or f16 when the cache needs flash attention
+        ggml_tensor * tensor; // I32 {2, n_tokens}: first cell, one past the last
     };
 
     // Logits of the output rows first_row, first_row + 1, ...: {n_vocab, rows}, and the maxima of their blocks.
@@ -52,21 +63,23 @@ public:
         ggml_tensor * maxima;
     };
 
-    // max_logits_rows: most output rows of one product with the output matrix (it is large; see
-    // Context::output_rows_per_node).
     GraphBuilder(ggml_context * ctx, ggml_cgraph * graph, const GraphShape & shape, const KvCache & cache,
-                 int32_t n_ctx, int32_t max_logits_rows);
+                 const GraphOptions & options);
 
     ggml_context * ctx;
     ggml_cgraph * graph;
     const GraphShape & shape;
     const KvCache & cache;
-    const int32_t n_ctx; // configured context; long-context rope factors are chosen by it
+    const int32_t n_ctx;
     const int32_t max_logits_rows;
+    const int32_t n_threads;
+    const TileSet & kernels;
 
     ggml_tensor * tokens();    // I32 {n_tokens}
     ggml_tensor * positions(); // I32 {n_tokens}
-    ggml_tensor * mask(int32_t window);
+    ggml_tensor * visible(int32_t window);
+    // Memory for the threads of one node: I8 {bytes, n_threads}.
+    ggml_tensor * scratch(size_t bytes);
 
     // True when this layer is the last one and later parts need fewer rows than there are tokens.
     // Keeps of x {n, n_tokens} only the rows that get logits.
@@ -86,7 +99,8 @@ public:
     ggml_tensor * tokens_    = nullptr;
     ggml_tensor * positions_ = nullptr;
     ggml_tensor * rows_      = nullptr; // I32 {n_outputs}
-    std::vector<Mask> masks;
+    std::vector<Visible> visibles;
+    std::deque<AttentionPlan> attention_plans; // nodes point at them
     std::vector<CacheWrite> cache_writes;
     std::vector<ggml_tensor *> tap_tensors; // in the order of shape.taps
     std::vector<LogitsPart> logits;

@@ -17,6 +17,7 @@
 #pragma once
 
 #include "kernels/activation_block.h"
+#include "kernels/attention_partition.h"
 
 #include "ggml.h"
 
@@ -45,6 +46,7 @@ struct TileSet {
     const char * name;
     int max_columns;
     PanelTile (*tile)(ggml_type type);
+    const AttentionRoutines * attention;
 };
 
 extern const TileSet avx512_vnni_tiles; // only where the compiler knows x86-64

@@ -5,7 +5,10 @@
 #include "kernels/panel_tile_avx2.inc"
 
 namespace pyspec {
-extern const TileSet avx2_tiles{"avx2", avx2::max_columns, avx2::tile_of};
+namespace avx2 {
+extern const AttentionRoutines attention_routines;
+}
+extern const TileSet avx2_tiles{"avx2", avx2::max_columns, avx2::tile_of, &avx2::attention_routines};
 } // namespace pyspec
 
 #endif

@@ -6,7 +6,11 @@
 #include "kernels/panel_tile_avx2.inc"
 
 namespace pyspec {
-extern const TileSet avx2_vnni_tiles{"avx2_vnni", avx2_vnni::max_columns, avx2_vnni::tile_of};
+namespace avx2_vnni {
+extern const AttentionRoutines attention_routines;
+}
+extern const TileSet avx2_vnni_tiles{"avx2_vnni", avx2_vnni::max_columns, avx2_vnni::tile_of,
+                                     &avx2_vnni::attention_routines};
 } // namespace pyspec
 
 #endif

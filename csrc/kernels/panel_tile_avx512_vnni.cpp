@@ -265,7 +265,10 @@ PanelTile tile_of(ggml_type type) {
 } // namespace
 } // namespace avx512_vnni
 
-extern const TileSet avx512_vnni_tiles{"avx512_vnni", 16, avx512_vnni::tile_of};
+namespace avx512_vnni {
+extern const AttentionRoutines attention_routines;
+}
+extern const TileSet avx512_vnni_tiles{"avx512_vnni", 16, avx512_vnni::tile_of, &avx512_vnni::attention_routines};
 
 } // namespace pyspec
 

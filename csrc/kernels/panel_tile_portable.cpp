@@ -173,6 +173,9 @@ PanelTile tile_of(ggml_type type) {
 
 } // namespace
 
-extern const TileSet portable_tiles{"portable", 8, tile_of};
+namespace portable {
+extern const AttentionRoutines attention_routines;
+}
+extern const TileSet portable_tiles{"portable", 8, tile_of, &portable::attention_routines};
 
 } // namespace pyspec

@@ -20,7 +20,7 @@ uint64_t tensor_bytes(ggml_type type, int64_t n) {
 
 } // namespace
 
-KvCache::KvCache(const KvLayout & layout) : layout_(layout), v_transposed_(!ggml_is_quantized(layout.type_v)) {
+KvCache::KvCache(const KvLayout & layout) : layout_(layout) {
     for (int32_t il = 0; il < layout_.n_layer; ++il) {
         const size_t i = static_cast<size_t>(il);
         if (layout_.n_embd_k[i] % ggml_blck_size(layout_.type_k) != 0 ||
@@ -42,8 +42,7 @@ KvCache::KvCache(const KvLayout & layout) : layout_(layout), v_transposed_(!ggml
     for (int32_t il = 0; il < layout_.n_layer; ++il) {
         const size_t i = static_cast<size_t>(il);
         k_.push_back(ggml_new_tensor_2d(meta_, layout_.type_k, layout_.n_embd_k[i], layout_.n_cells));
-        v_.push_back(v_transposed_ ? ggml_new_tensor_2d(meta_, layout_.type_v, layout_.n_cells, layout_.n_embd_v[i])
-                                   : ggml_new_tensor_2d(meta_, layout_.type_v, layout_.n_embd_v[i], layout_.n_cells));
+        v_.push_back(ggml_new_tensor_2d(meta_, layout_.type_v, layout_.n_embd_v[i], layout_.n_cells));
         ggml_format_name(k_.back(), "cache_k_%d", il);
         ggml_format_name(v_.back(), "cache_v_%d", il);
     }
@@ -123,16 +122,7 @@ void KvCache::move_cells(int32_t from, int32_t to, int32_t n) {
                          static_cast<size_t>(n) * t->nb[1]);
         };
         move_rows(k(il));
-        if (v_transposed_) {
-            ggml_tensor * t = v(il);
-            for (int64_t row = 0; row < t->ne[1]; ++row) {
-                char * data = static_cast<char *>(t->data) + static_cast<size_t>(row) * t->nb[1];
-                std::memmove(data + static_cast<size_t>(to) * t->nb[0], data + static_cast<size_t>(from) * t->nb[0],
-                             static_cast<size_t>(n) * t->nb[0]);
-            }
-        } else {
-            move_rows(v(il));
-        }
+        move_rows(v(il));
     }
 }
 
@@ -154,16 +144,7 @@ void KvCache::state_write(uint8_t * out) const {
             out += n * t->nb[1];
         };
         write_rows(k(il));
-        if (v_transposed_) {
-            const ggml_tensor * t = v(il);
-            for (int64_t row = 0; row < t->ne[1]; ++row) {
-                std::memcpy(out, static_cast<const char *>(t->data) + static_cast<size_t>(row) * t->nb[1],
-                            n * t->nb[0]);
-                out += n * t->nb[0];
-            }
-        } else {
-            write_rows(v(il));
-        }
+        write_rows(v(il));
     }
 }
 
@@ -175,15 +156,7 @@ void KvCache::state_read(const uint8_t * in, const std::vector<int32_t> & positi
             in += n * t->nb[1];
         };
         read_rows(k(il));
-        if (v_transposed_) {
-            ggml_tensor * t = v(il);
-            for (int64_t row = 0; row < t->ne[1]; ++row) {
-                std::memcpy(static_cast<char *>(t->data) + static_cast<size_t>(row) * t->nb[1], in, n * t->nb[0]);
-                in += n * t->nb[0];
-            }
-        } else {
-            read_rows(v(il));
-        }
+        read_rows(v(il));
     }
     positions_ = positions;
 }

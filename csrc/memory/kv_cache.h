@@ -4,10 +4,7 @@
 // with the cell index, so "cell j is not after cell i" is causality. Removing a tail only lowers n_used. Removing a
 // range in the middle moves the later cells down and keeps their positions.
 //
-// Layout per layer (ggml order):
-//   K: {n_embd_k, n_cells}, one row per cell
-//   V: transposed {n_cells, n_embd_v} for f32/f16/bf16, so that probabilities times V is one product;
-//      rows {n_embd_v, n_cells} for q8_0 (blocks run along the row), read by ggml's flash attention.
+// Layout per layer (ggml order): K {n_embd_k, n_cells} and V {n_embd_v, n_cells}, one row per cell.
 #pragma once
 
 #include "memory/memory.h"
@@ -35,8 +32,7 @@ public:
     explicit KvCache(const KvLayout & layout);
     ~KvCache() override;
 
-    // Reserves and zeroes the tensors (unused cells take part in products with weight 0, so they must be finite).
-    // Throws OUT_OF_MEMORY.
+    // Reserves and zeroes the tensors, so that memory that is promised is there. Throws OUT_OF_MEMORY.
     void allocate();
     // Gives the tensors addresses that must never be read, so that graphs can be measured without memory.
     void pretend_allocated();
@@ -44,7 +40,6 @@ public:
 
     ggml_tensor * k(int32_t layer) const { return k_[static_cast<size_t>(layer)]; }
     ggml_tensor * v(int32_t layer) const { return v_[static_cast<size_t>(layer)]; }
-    bool v_transposed() const { return v_transposed_; }
     int32_t n_cells() const { return layout_.n_cells; }
 
     const std::vector<int32_t> & positions() const { return positions_; } // of the cells in use
@@ -72,7 +67,6 @@ private:
     int32_t lower_cell(int32_t p) const;
 
     KvLayout layout_;
-    bool v_transposed_;
     ggml_context * meta_          = nullptr;
     ggml_backend_buffer_t buffer_ = nullptr;
     std::vector<ggml_tensor *> k_;

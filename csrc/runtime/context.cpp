@@ -20,9 +20,8 @@ namespace {
 constexpr int32_t cell_padding = 256; // attention looks at a multiple of this many cells, so few graph shapes occur
 
 // A micro-batch is cut so that no node of its graph takes longer than about 0.1 s (the cancel flag is looked at between
-// nodes) and attention scores stay within a sensible buffer. Cuts never change results.
+// nodes). Cuts never change results.
 constexpr int64_t node_products_per_thread = int64_t{2} << 30; // multiply-accumulates
-constexpr int64_t max_score_bytes          = int64_t{96} << 20;
 
 int64_t now_us() {
     return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch())
@@ -52,7 +51,7 @@ Context::Context(std::shared_ptr<const Model> model, const ContextOptions & opti
     resolve_options();
     make_cache();
     cache_->pretend_allocated();
-    graphs_ = std::make_unique<GraphCache>(model_->family(), *cache_, options_.n_ctx, output_rows_per_node());
+    graphs_ = std::make_unique<GraphCache>(model_->family(), *cache_, graph_options());
 }
 
 Context::Context(std::shared_ptr<const Model> model, const ContextOptions & options)
@@ -75,7 +74,7 @@ Context::Context(std::shared_ptr<const Model> model, const ContextOptions & opti
     }
     make_cache();
     cache_->allocate();
-    graphs_ = std::make_unique<GraphCache>(model_->family(), *cache_, options_.n_ctx, output_rows_per_node());
+    graphs_ = std::make_unique<GraphCache>(model_->family(), *cache_, graph_options());
     for (const GraphShape & shape : worst_shapes()) {
         graphs_->reserve(shape);
     }
@@ -98,9 +97,6 @@ Context::Context(std::shared_ptr<const Model> model, const ContextOptions & opti
     }
     ggml_backend_cpu_set_n_threads(backend_, options_.n_threads);
     ggml_backend_cpu_set_threadpool(backend_, threads_->handle());
-    // With a quantised V the attention is ggml's flash op, whose result depends on the width unless its reference form
-    // runs.
-    ggml_backend_cpu_set_use_ref(backend_, !cache_->v_transposed());
 }
 
 Context::~Context() {
@@ -174,8 +170,7 @@ int32_t Context::rows_allowed(int32_t n_kv) const {
     const int64_t n_head  = *std::max_element(h.n_head.begin(), h.n_head.end());
     const int64_t scores  = int64_t{n_kv} * n_head;
     const int64_t product = std::max(model_->largest_layer_product(), scores * std::max(h.head_dim_k, h.head_dim_v));
-    int64_t rows          = std::min({int64_t{options_.n_ubatch}, max_node_products() / std::max<int64_t>(product, 1),
-                                      max_score_bytes / (scores * int64_t{sizeof(float)})});
+    int64_t rows          = std::min<int64_t>(options_.n_ubatch, max_node_products() / std::max<int64_t>(product, 1));
     if (rows > 32) {
         rows = rows / 32 * 32;
     }
@@ -189,6 +184,10 @@ int64_t Context::max_node_products() const {
 int32_t Context::output_rows_per_node() const {
     const int64_t rows = max_node_products() / model_->output_product();
     return static_cast<int32_t>(std::clamp<int64_t>(rows, 1, 1 << 20));
+}
+
+GraphOptions Context::graph_options() const {
+    return {options_.n_ctx, output_rows_per_node(), options_.n_threads, &model_->kernels()};
 }
 
 std::vector<GraphShape> Context::worst_shapes() const {
@@ -367,27 +366,18 @@ void Context::set_inputs(GraphBuilder & g, const Batch & batch, int32_t first, i
             }
         }
     }
-    for (const GraphBuilder::Mask & mask : g.masks) {
-        const int64_t n_kv = mask.tensor->ne[0];
-        int32_t low        = 0; // first visible cell; only moves forward because positions grow
+    for (const GraphBuilder::Visible & visible : g.visibles) {
+        int32_t * range = static_cast<int32_t *>(visible.tensor->data);
+        int32_t low     = 0; // first visible cell; only moves forward because positions grow
         for (int32_t i = 0; i < n; ++i) {
-            if (mask.window > 0) {
-                while (positions[static_cast<size_t>(head + i)] - positions[static_cast<size_t>(low)] >= mask.window) {
+            if (visible.window > 0) {
+                while (positions[static_cast<size_t>(head + i)] - positions[static_cast<size_t>(low)] >=
+                       visible.window) {
                     ++low;
                 }
             }
-            const int32_t high = head + i + 1; // one past the last visible cell
-            const auto fill    = [&](auto * row, auto hidden, auto visible) {
-                std::fill(row, row + low, hidden);
-                std::fill(row + low, row + high, visible);
-                std::fill(row + high, row + n_kv, hidden);
-            };
-            if (mask.tensor->type == GGML_TYPE_F32) {
-                fill(static_cast<float *>(mask.tensor->data) + i * n_kv, -INFINITY, 0.0f);
-            } else {
-                fill(static_cast<ggml_fp16_t *>(mask.tensor->data) + i * n_kv, ggml_fp32_to_fp16(-INFINITY),
-                     ggml_fp32_to_fp16(0.0f));
-            }
+            *range++ = low;
+            *range++ = head + i + 1;
         }
     }
 }

@@ -95,6 +95,7 @@ private:
     // Output rows of one product with the output matrix; more rows become several nodes.
     int32_t output_rows_per_node() const;
     int64_t max_node_products() const;
+    GraphOptions graph_options() const;
     std::vector<GraphShape> worst_shapes() const;
     MemoryReport measure();
 

@@ -26,8 +26,8 @@ void place_logits(BuiltGraph & built, ggml_backend_buffer_t buffer) {
 
 } // namespace
 
-BuiltGraph::BuiltGraph(const Family & family, const KvCache & cache, const GraphShape & shape, int32_t n_ctx,
-                       int32_t max_logits_rows)
+BuiltGraph::BuiltGraph(const Family & family, const KvCache & cache, const GraphShape & shape,
+                       const GraphOptions & options)
     : shape_(shape) {
     const size_t n_nodes = node_bound(family.hparams());
     const size_t n_bytes = n_nodes * ggml_tensor_overhead() + ggml_graph_overhead_custom(n_nodes, false);
@@ -38,7 +38,7 @@ BuiltGraph::BuiltGraph(const Family & family, const KvCache & cache, const Graph
         throw Error(PYSPEC_OUT_OF_MEMORY, "cannot reserve a compute graph");
     }
     graph_   = ggml_new_graph_custom(ctx_, n_nodes, false);
-    builder_ = std::make_unique<GraphBuilder>(ctx_, graph_, shape_, cache, n_ctx, max_logits_rows);
+    builder_ = std::make_unique<GraphBuilder>(ctx_, graph_, shape_, cache, options);
     family.build(*builder_);
 }
 
@@ -46,9 +46,8 @@ BuiltGraph::~BuiltGraph() {
     ggml_free(ctx_);
 }
 
-GraphCache::GraphCache(const Family & family, const KvCache & cache, int32_t n_ctx, int32_t max_logits_rows)
-    : family_(family), cache_(cache), n_ctx_(n_ctx), max_logits_rows_(max_logits_rows),
-      allocator_(ggml_gallocr_new(ggml_backend_cpu_buffer_type())) {
+GraphCache::GraphCache(const Family & family, const KvCache & cache, const GraphOptions & options)
+    : family_(family), cache_(cache), options_(options), allocator_(ggml_gallocr_new(ggml_backend_cpu_buffer_type())) {
     if (allocator_ == nullptr) {
         throw Error(PYSPEC_OUT_OF_MEMORY, "cannot reserve the graph allocator");
     }
@@ -59,7 +58,7 @@ GraphCache::~GraphCache() {
 }
 
 size_t GraphCache::measure(const GraphShape & shape) {
-    BuiltGraph built(family_, cache_, shape, n_ctx_, max_logits_rows_);
+    BuiltGraph built(family_, cache_, shape, options_);
     place_logits(built, nullptr);
     ggml_gallocr_t measurer = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     size_t bytes            = 0;
@@ -69,7 +68,7 @@ size_t GraphCache::measure(const GraphShape & shape) {
 }
 
 void GraphCache::reserve(const GraphShape & shape) {
-    BuiltGraph built(family_, cache_, shape, n_ctx_, max_logits_rows_);
+    BuiltGraph built(family_, cache_, shape, options_);
     place_logits(built, nullptr);
     if (!ggml_gallocr_reserve(allocator_, built.graph())) {
         throw Error(PYSPEC_OUT_OF_MEMORY, format("cannot reserve the compute buffer for %d tokens over %d cells",
@@ -86,7 +85,7 @@ BuiltGraph & GraphCache::get(const GraphShape & shape, ggml_backend_buffer_t log
             return *graphs_.front();
         }
     }
-    auto built = std::make_unique<BuiltGraph>(family_, cache_, shape, n_ctx_, max_logits_rows_);
+    auto built = std::make_unique<BuiltGraph>(family_, cache_, shape, options_);
     place_logits(*built, logits_buffer);
     const size_t before = buffer_bytes();
     // Always planned anew: the allocator would reuse the plan of any graph with as many nodes, even of another

@@ -18,8 +18,7 @@ namespace pyspec {
 
 class BuiltGraph {
 public:
-    BuiltGraph(const Family & family, const KvCache & cache, const GraphShape & shape, int32_t n_ctx,
-               int32_t max_logits_rows);
+    BuiltGraph(const Family & family, const KvCache & cache, const GraphShape & shape, const GraphOptions & options);
     ~BuiltGraph();
     BuiltGraph(const BuiltGraph &)             = delete;
     BuiltGraph & operator=(const BuiltGraph &) = delete;
@@ -38,7 +37,7 @@ private:
 
 class GraphCache {
 public:
-    GraphCache(const Family & family, const KvCache & cache, int32_t n_ctx, int32_t max_logits_rows);
+    GraphCache(const Family & family, const KvCache & cache, const GraphOptions & options);
     ~GraphCache();
 
     // Bytes of compute buffer that a graph of this shape needs. Allocates nothing.
@@ -56,8 +55,7 @@ public:
 private:
     const Family & family_;
     const KvCache & cache_;
-    int32_t n_ctx_;
-    int32_t max_logits_rows_;
+    const GraphOptions options_;
     ggml_gallocr_t allocator_;
     std::list<std::unique_ptr<BuiltGraph>> graphs_; // most recently used first
     int64_t n_build_ = 0;

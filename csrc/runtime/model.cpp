@@ -10,8 +10,8 @@ namespace pyspec {
 
 std::shared_ptr<const Model> Model::load(const std::string & path, const ModelOptions & options, Job * job) {
     std::shared_ptr<Model> model(new Model);
-    model->file_            = ModelFile::open(path);
-    const TileSet & kernels = find_tile_set(options.kernels);
+    model->file_    = ModelFile::open(path);
+    model->kernels_ = &find_tile_set(options.kernels);
     const Placement placement =
         place_weights(options.device, options.use_mmap, model->file_->weight_bytes(), available_memory_bytes());
     check_cancelled(job, "loading the model");
@@ -49,7 +49,7 @@ std::shared_ptr<const Model> Model::load(const std::string & path, const ModelOp
     }
     model->json_ = describe_json(file);
     if (options.pack_weights) {
-        auto packed = std::make_unique<PackedWeights>(*model->tensors_, kernels);
+        auto packed = std::make_unique<PackedWeights>(*model->tensors_, *model->kernels_);
         if (packed->matrix_bytes() > 0) { // else the file is mapped as a whole
             model->packed_ = std::move(packed);
         }

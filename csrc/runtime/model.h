@@ -35,6 +35,7 @@ public:
     const Family & family() const { return *family_; }
     const Hparams & hparams() const { return family_->hparams(); }
     bool has_weights() const { return has_weights_; }
+    const TileSet & kernels() const { return *kernels_; }
     const PackedWeights * packed() const { return packed_.get(); } // null when the weights stay as they are
     const std::string & json() const { return json_; }
     int64_t n_params() const { return n_params_; }
@@ -52,6 +53,7 @@ private:
     ggml_context * meta_ = nullptr;
     std::unique_ptr<TensorLoader> tensors_;
     std::unique_ptr<Family> family_;
+    const TileSet * kernels_ = nullptr;
     std::unique_ptr<PackedWeights> packed_;
     std::vector<ggml_backend_buffer_t> buffers_;
     std::string json_;

@@ -1,7 +1,7 @@
 // Saving and restoring the memory of a context as bytes.
 //
-// Layout: StateHeader, positions (int32 each), then for every layer the K rows and V rows (or columns) of the cells in
-// use, as they lie in the cache. Everything is checked against the context before anything is written to it.
+// Layout: StateHeader, positions (int32 each), then for every layer the K rows and V rows of the cells in use, as
+// they lie in the cache. Everything is checked against the context before anything is written to it.
 #include "runtime/context.h"
 
 #include <cstring>
@@ -10,7 +10,8 @@ namespace pyspec {
 
 namespace {
 
-constexpr char state_magic[8] = {'P', 'Y', 'S', 'P', 'E', 'C', 'K', 'V'};
+constexpr uint32_t state_version = 2; // 1 had columns of V
+constexpr char state_magic[8]    = {'P', 'Y', 'S', 'P', 'E', 'C', 'K', 'V'};
 
 struct StateHeader {
     char magic[8];
@@ -42,7 +43,7 @@ size_t Context::state_size() const {
 void Context::state_save(uint8_t * out) const {
     StateHeader header{};
     std::memcpy(header.magic, state_magic, sizeof state_magic);
-    header.version       = 1;
+    header.version       = state_version;
     header.type_k        = options_.type_k;
     header.type_v        = options_.type_v;
     header.cache_variant = model_->family().cache_variant(options_.n_ctx);
@@ -61,7 +62,7 @@ void Context::state_restore(const uint8_t * in, size_t size) {
         throw Error(PYSPEC_FILE_FORMAT, format("the state has %zu bytes, too few for its header", size));
     }
     std::memcpy(&header, in, sizeof header);
-    if (std::memcmp(header.magic, state_magic, sizeof state_magic) != 0 || header.version != 1) {
+    if (std::memcmp(header.magic, state_magic, sizeof state_magic) != 0 || header.version != state_version) {
         throw Error(PYSPEC_FILE_FORMAT, "these bytes are not a saved state of this version of pyspec");
     }
     if (header.model != fingerprint(*model_)) {

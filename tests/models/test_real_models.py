@@ -32,23 +32,26 @@ def test_most_likely_tokens(
     capsys: pytest.CaptureFixture[str],
     count_cases: Callable[[int], None],
 ) -> None:
-    """Teacher-forced: 64 tokens of five texts. The arg-max may differ only where the oracle's two best are
-    nearer than twice the largest difference of that row, and at no more than 3 % of the positions (Gemma: 4 %).
+    """Teacher-forced: 64 tokens of five texts, against the oracle one token at a time. The arg-max may differ only
+    where the oracle's two best are nearer than twice the largest difference of that row, at no more than 3 % of the
+    positions, and no logit by more than 5 % of the range.
 
-    Activations are rounded to 8 bits in every layer, so any two orders of summation differ by 2 to 4 % of the
-    range in the worst row: the oracle's batches from its own single tokens as much as pyspec from either. The
-    oracle decodes one token at a time here, the form both can agree on.
+    Activations are rounded to 8 bits in every layer, so any two orders of summation differ: the oracle's batches differ
+    from its own single tokens as well, on Gemma by more than these limits. Where that is so, its own distance is the
+    measure (times 1.25, and twice its few other choices, because both are chance).
 
     The first token is looked at by test_first_token_of_k_quants: there the oracle is far from the truth."""
     path = real_model(name)
-    positions = ties = 0
-    worst = 0.0
+    positions = ties = own_ties = 0
+    worst = own_worst = 0.0
     with Oracle(path, kv="f16", n_ctx=512, n_threads=1) as oracle, open_context(
         path, kv="f16", n_ctx=512, n_threads=1
     ) as ctx:  # fmt: skip
         for title, text in TEXTS.items():
             tokens = oracle.tokenize(text)[:LENGTH]
             assert len(tokens) == LENGTH, f"{title} is too short for {name}"
+            oracle.clear()
+            batch = oracle.decode(tokens)[1:]
             oracle.clear()
             expected = oracle.decode(tokens, chunk=1)
             ctx.seq_rm(0, -1, -1)
@@ -58,6 +61,8 @@ def test_most_likely_tokens(
             spread = float(expected.max() - expected.min())
             difference = np.max(np.abs(got - expected), axis=1)
             worst = max(worst, float(difference.max()) / spread)
+            own_worst = max(own_worst, float(np.abs(batch - expected).max()) / spread)
+            own_ties += int(np.count_nonzero(np.argmax(batch, axis=1) != np.argmax(expected, axis=1)))
             best = np.sort(expected, axis=1)[:, -2:]
             gaps = best[:, 1] - best[:, 0]
             for i in np.flatnonzero(np.argmax(got, axis=1) != np.argmax(expected, axis=1)):
@@ -68,10 +73,10 @@ def test_most_likely_tokens(
             positions += len(got)
     count_cases(positions)
     with capsys.disabled():
-        differ = f"{ties} of {positions} positions differ (near ties)"
-        print(f"\n{name}: {differ}, largest difference {worst:.2%} of the range")
-    assert worst <= 0.05
-    assert ties <= (0.04 if name == "gemma3-270m" else 0.03) * positions
+        differ = f"{ties} of {positions} positions differ (near ties; the oracle from itself: {own_ties})"
+        print(f"\n{name}: {differ}, largest difference {worst:.2%} of the range (itself: {own_worst:.2%})")
+    assert worst <= max(0.05, 1.25 * own_worst)
+    assert ties <= max(0.03 * positions, 2 * own_ties)
 
 
 def exact_first_row(path: Path, token: int) -> npt.NDArray[np.float64]:

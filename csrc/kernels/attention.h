@@ -1,0 +1,34 @@
+// Attention of a few or many queries over the contiguous cache, as graph nodes. Bits of a query's result depend on its
+// place in the sequence only (attention_partition.h); queries and the heads of a group share the reading of K and V.
+#pragma once
+
+#include "kernels/attention_partition.h"
+
+#include "ggml.h"
+
+#include <cstdint>
+
+namespace pyspec {
+
+// What the nodes of one layer need to know; must outlive the graph.
+struct AttentionPlan {
+    const AttentionRoutines * routines;
+    int32_t dim_k;
+    int32_t dim_v;
+    int32_t n_head;
+    int32_t n_head_kv;
+    int32_t n_cells; // that may be seen, multiple of attention_partition
+    float scale;
+    float softcap; // 0: none
+};
+
+// Bytes of scratch that each thread needs.
+size_t attention_scratch_bytes(const AttentionPlan & plan);
+
+// q f32 {dim_k, n_head, n}, heads contiguous; k and v: cache tensors with one row per cell; visible I32 {2, n}: first
+// cell a query may see and one past the last; scratch I8 {attention_scratch_bytes, threads}.
+// -> f32 {dim_v * n_head, n}
+ggml_tensor * attention_nodes(ggml_context * ctx, const AttentionPlan * plan, ggml_tensor * q, ggml_tensor * k,
+                              ggml_tensor * v, ggml_tensor * visible, ggml_tensor * scratch);
+
+} // namespace pyspec
