@@ -185,9 +185,7 @@ template <typename Type, int n_columns> void columns(const PanelTask & t) {
     }
     Unpacked u;
     for (size_t b = 0; b < t.n_blocks; ++b) {
-        if constexpr (n_columns <= 8) {
-            prefetch<Type>(t, b);
-        }
+        prefetch<Type>(t, b);
         Type::unpack(t, b, u);
         const ActivationBlock * y = t.x + b;
         for (int c = 0; c < n_columns; ++c, y += t.x_stride) {
