@@ -81,9 +81,8 @@ pyspec_status pyspec_model_get_info(const pyspec_model * model, pyspec_model_inf
         out.n_params       = m.n_params();
         out.file_bytes     = m.file().file_bytes();
         out.weight_bytes   = m.file().weight_bytes();
-        const bool packed  = m.packed() != nullptr;
-        out.packed_bytes   = packed ? m.packed()->matrix_bytes() : 0;
-        out.kernels        = packed ? m.packed()->set().name : "";
+        out.packed_bytes   = m.packed() != nullptr && m.has_weights() ? m.packed()->matrix_bytes() : 0;
+        out.kernels        = m.kernels().name;
         write_struct(info, out, struct_size, "info");
     });
 }

@@ -41,7 +41,10 @@ ggml_tensor * GraphBuilder::visible(int32_t window) {
 }
 
 ggml_tensor * GraphBuilder::scratch(size_t bytes) {
-    return ggml_new_tensor_2d(ctx, GGML_TYPE_I8, static_cast<int64_t>(bytes), n_threads);
+    if (scratch_ == nullptr || static_cast<size_t>(scratch_->ne[0]) < bytes) {
+        scratch_ = ggml_new_tensor_2d(ctx, GGML_TYPE_I8, static_cast<int64_t>(bytes), n_threads);
+    }
+    return scratch_;
 }
 
 ggml_tensor * GraphBuilder::output_rows(ggml_tensor * x) {

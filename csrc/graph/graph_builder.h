@@ -2,8 +2,8 @@
 // sequence.
 //
 // A graph depends on its GraphShape only. Everything that changes between decodes of the same shape (token ids,
-// positions, mask, which cells are written, where logits go) is an input or is patched by the context, so graphs are
-// kept and reused.
+// positions, visible cells, which cells are written, where logits go) is an input or is patched by the context, so
+// graphs are kept and reused.
 #pragma once
 
 #include "kernels/attention.h"
@@ -78,10 +78,9 @@ public:
     ggml_tensor * tokens();    // I32 {n_tokens}
     ggml_tensor * positions(); // I32 {n_tokens}
     ggml_tensor * visible(int32_t window);
-    // Memory for the threads of one node: I8 {bytes, n_threads}.
+    // Memory for the threads of a node: I8 {bytes, n_threads}. Nodes run one after the other and share it.
     ggml_tensor * scratch(size_t bytes);
 
-    // True when this layer is the last one and later parts need fewer rows than there are tokens.
     // Keeps of x {n, n_tokens} only the rows that get logits.
     ggml_tensor * output_rows(ggml_tensor * x);
     // After the last layer's attention: do only the output rows matter from here on?
@@ -96,6 +95,7 @@ public:
     void tap(int32_t layer, ggml_tensor * x);
     bool wants_tap(int32_t layer) const;
 
+    ggml_tensor * scratch_   = nullptr;
     ggml_tensor * tokens_    = nullptr;
     ggml_tensor * positions_ = nullptr;
     ggml_tensor * rows_      = nullptr; // I32 {n_outputs}

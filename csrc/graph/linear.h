@@ -1,5 +1,5 @@
 // Products with weight matrices. Together with experts and attention the only place that may call a ggml product: on
-// the CPU a row of the result must not depend on how many rows are computed together (see docs in README, "Exactness").
+// the CPU a row of the result must not depend on how many rows are computed together (README, "What is promised").
 #pragma once
 
 #include "graph/graph_builder.h"

@@ -122,12 +122,13 @@ typedef struct pyspec_model pyspec_model;
 typedef struct pyspec_model_params {
     size_t struct_size;
     const char * device;  /* NULL or "cpu"; anything else is PYSPEC_UNSUPPORTED in a CPU build, with the reason */
-    bool use_mmap;        /* map the weights (default true) or read them into memory */
+    bool use_mmap;        /* map the weights that are not packed (default true) or read them */
     bool metadata_only;   /* read keys, tensor table and vocabulary only; contexts cannot be made */
     bool pack_weights;    /* copy the matrices into the form of the fast kernels (default true); false computes on the
                              file's bytes, several times slower, with no copy */
     const char * kernels; /* NULL or "auto": the best this processor has; or "avx512_vnni", "avx2_vnni", "avx2",
-                            "portable". Unknown names are PYSPEC_OPTION, others PYSPEC_UNSUPPORTED */
+                            "portable". Unknown names are PYSPEC_OPTION, sets that this processor cannot run
+                            PYSPEC_UNSUPPORTED */
 } pyspec_model_params;
 
 PYSPEC_API void pyspec_model_params_default(pyspec_model_params * params, size_t struct_size);
@@ -158,7 +159,7 @@ typedef struct pyspec_model_info {
     uint64_t file_bytes;    /* all parts */
     uint64_t weight_bytes;  /* tensor data of all parts */
     uint64_t packed_bytes;  /* of the matrices that were packed for the fast kernels; 0 = none */
-    const char * kernels;   /* instruction set of the kernels that compute on them, "" when none was packed */
+    const char * kernels;   /* instruction set of the kernels: of attention, and of products with packed matrices */
 } pyspec_model_info;
 
 PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_model_get_info(const pyspec_model * model, pyspec_model_info * info,
@@ -301,7 +302,7 @@ PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_decode(pyspec_context * ctx, con
 PYSPEC_API int32_t pyspec_n_outputs(const pyspec_context * ctx);
 PYSPEC_API const float * pyspec_logits(const pyspec_context * ctx, int32_t i);
 /* Maxima of row i in blocks of 128 logits, {(n_vocab + 127) / 128} floats, rows follow each other: what the functions
- * that choose tokens take as `maxima`. With them they need not read the row. NULL when out of range. */
+ * that choose tokens take as `maxima`. With them they need not read the row. NULL when out of range. Valid like logits. */
 PYSPEC_API const float * pyspec_logits_maxima(const pyspec_context * ctx, int32_t i);
 
 /* Tap rows of the last decode: {n_embd, n_tokens} floats, one row for every token of the batch, for the i-th layer

@@ -37,7 +37,8 @@ void quantise_row(const float * x, size_t n, ActivationBlock * row) {
             int32_t sum = 0;
             for (int i = 16 * half; i < 16 * half + 16; ++i) {
                 // Adding 1.5 * 2^23 rounds to the nearest integer, ties to even, and leaves it in the low bits.
-                const int32_t whole = static_cast<int32_t>(bits_of(x[i] * factor + 12582912.0f)) - 0x4b400000;
+                const float shifted = finite ? x[i] * factor + 12582912.0f : 12582912.0f;
+                const int32_t whole = static_cast<int32_t>(bits_of(shifted)) - 0x4b400000;
                 block.q[i]          = static_cast<int8_t>(whole);
                 sum += whole;
             }

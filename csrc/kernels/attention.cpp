@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <vector>
 
 namespace pyspec {
 
@@ -15,7 +14,7 @@ int32_t group_of(const AttentionPlan & plan) {
 }
 // Queries that one task takes, with all heads of a group.
 int32_t queries_at_once(const AttentionPlan & plan) {
-    return std::max(1, max_rows / group_of(plan));
+    return attention_queries_at_once(plan.n_head, plan.n_head_kv);
 }
 int32_t n_partitions(const AttentionPlan & plan) {
     return plan.n_cells / attention_partition;
@@ -24,26 +23,35 @@ int32_t rows_at_once(const AttentionPlan & plan) {
     return queries_at_once(plan) * group_of(plan);
 }
 
-// Per thread: space of the routine, partial and total states of a task's rows.
+// Per thread: space of the routine, partial and total states of a task's rows, and what the routine wants to know of
+// them.
 struct Scratch {
     float * space;
     float * part;
     float * total;
+    const float ** q;
+    int32_t * first;
+    int32_t * last;
 };
 Scratch scratch_of(const AttentionPlan & plan, const ggml_tensor * scratch, int ith) {
     char * base = static_cast<char *>(scratch->data) + static_cast<size_t>(ith) * scratch->nb[1];
     Scratch s;
-    s.space = reinterpret_cast<float *>(base);
-    s.part  = s.space + attention_space(plan.dim_k, plan.dim_v);
-    s.total = s.part + static_cast<size_t>(rows_at_once(plan)) * attention_stride(plan.dim_v);
+    s.space             = reinterpret_cast<float *>(base);
+    s.part              = s.space + attention_space(plan.dim_k, plan.dim_v);
+    const size_t n_rows = static_cast<size_t>(rows_at_once(plan));
+    s.total             = s.part + n_rows * attention_stride(plan.dim_v);
+    char * behind       = reinterpret_cast<char *>(s.total + n_rows * attention_stride(plan.dim_v));
+    s.q                 = reinterpret_cast<const float **>(behind);
+    s.first             = reinterpret_cast<int32_t *>(s.q + n_rows);
+    s.last              = s.first + n_rows;
     return s;
 }
 
 // The rows of queries first .. last - 1 and one head of K and V: query by query, head by head.
 struct Rows {
-    std::vector<const float *> q;
-    std::vector<int32_t> first;
-    std::vector<int32_t> last;
+    const float ** q;
+    int32_t * first;
+    int32_t * last;
     int32_t n = 0;
     int32_t lowest;  // of the cells that anybody sees
     int32_t highest; // one past
@@ -51,9 +59,7 @@ struct Rows {
 
 void collect(const AttentionPlan & plan, const ggml_tensor * q, const ggml_tensor * visible, int32_t head_kv,
              int64_t first, int64_t last, Rows & rows) {
-    rows.q.clear();
-    rows.first.clear();
-    rows.last.clear();
+    rows.n       = 0;
     rows.lowest  = std::numeric_limits<int32_t>::max();
     rows.highest = 0;
     for (int64_t i = first; i < last; ++i) {
@@ -62,14 +68,14 @@ void collect(const AttentionPlan & plan, const ggml_tensor * q, const ggml_tenso
         rows.lowest           = std::min(rows.lowest, range[0]);
         rows.highest          = std::max(rows.highest, range[1]);
         for (int32_t h = 0; h < group_of(plan); ++h) {
-            const size_t head = static_cast<size_t>(head_kv * group_of(plan) + h);
-            rows.q.push_back(reinterpret_cast<const float *>(static_cast<const char *>(q->data) + head * q->nb[1] +
-                                                             static_cast<size_t>(i) * q->nb[2]));
-            rows.first.push_back(range[0]);
-            rows.last.push_back(range[1]);
+            const size_t head  = static_cast<size_t>(head_kv * group_of(plan) + h);
+            rows.q[rows.n]     = reinterpret_cast<const float *>(static_cast<const char *>(q->data) + head * q->nb[1] +
+                                                                 static_cast<size_t>(i) * q->nb[2]);
+            rows.first[rows.n] = range[0];
+            rows.last[rows.n]  = range[1];
+            ++rows.n;
         }
     }
-    rows.n = static_cast<int32_t>(rows.q.size());
 }
 
 AttentionTask task_of(const AttentionPlan & plan, const ggml_tensor * k, const ggml_tensor * v, int32_t head_kv,
@@ -86,9 +92,9 @@ AttentionTask task_of(const AttentionPlan & plan, const ggml_tensor * k, const g
     t.scale    = plan.scale;
     t.softcap  = plan.softcap;
     t.n_rows   = rows.n;
-    t.q        = rows.q.data();
-    t.first    = rows.first.data();
-    t.last     = rows.last.data();
+    t.q        = rows.q;
+    t.first    = rows.first;
+    t.last     = rows.last;
     t.begin    = partition * attention_partition;
     t.end      = t.begin + attention_partition;
     t.space    = space;
@@ -120,7 +126,7 @@ void whole_node(ggml_tensor * dst, int ith, int nth, void * data) {
     const int64_t n             = q->ne[2];
     const int64_t at_once       = queries_at_once(plan);
     const int64_t n_chunks      = (n + at_once - 1) / at_once;
-    Rows rows;
+    Rows rows{s.q, s.first, s.last, 0, 0, 0};
     for (int64_t unit = ith; unit < n_chunks * plan.n_head_kv; unit += nth) {
         const int32_t head_kv = static_cast<int32_t>(unit % plan.n_head_kv);
         const int64_t first   = unit / plan.n_head_kv * at_once;
@@ -146,7 +152,7 @@ void whole_node(ggml_tensor * dst, int ith, int nth, void * data) {
 void partitions_node(ggml_tensor * dst, int ith, int nth, void * data) {
     const AttentionPlan & plan = *static_cast<const AttentionPlan *>(data);
     const Scratch s            = scratch_of(plan, dst->src[4], ith);
-    Rows rows;
+    Rows rows{s.q, s.first, s.last, 0, 0, 0};
     for (int64_t unit = ith; unit < dst->ne[2] * dst->ne[3]; unit += nth) {
         const int32_t head_kv = static_cast<int32_t>(unit % plan.n_head_kv);
         const int32_t p       = static_cast<int32_t>(unit / plan.n_head_kv);
@@ -179,10 +185,15 @@ void append_node(ggml_tensor * dst, int ith, int nth, void * data) {
 
 } // namespace
 
+int32_t attention_queries_at_once(int32_t n_head, int32_t n_head_kv) {
+    return std::max(1, max_rows / (n_head / n_head_kv));
+}
+
 size_t attention_scratch_bytes(const AttentionPlan & plan) {
-    const size_t floats = attention_space(plan.dim_k, plan.dim_v) +
-                          2 * static_cast<size_t>(rows_at_once(plan)) * attention_stride(plan.dim_v);
-    return (floats * sizeof(float) + 127) / 128 * 128;
+    const size_t n_rows = static_cast<size_t>(rows_at_once(plan));
+    const size_t floats = attention_space(plan.dim_k, plan.dim_v) + 2 * n_rows * attention_stride(plan.dim_v);
+    const size_t bytes  = floats * sizeof(float) + n_rows * (sizeof(float *) + 2 * sizeof(int32_t));
+    return (bytes + 127) / 128 * 128;
 }
 
 ggml_tensor * attention_nodes(ggml_context * ctx, const AttentionPlan * plan, ggml_tensor * q, ggml_tensor * k,

@@ -22,6 +22,9 @@ struct AttentionPlan {
     float softcap; // 0: none
 };
 
+// Up to so many queries share the work over partitions of the cache; more are shared out as they are.
+int32_t attention_queries_at_once(int32_t n_head, int32_t n_head_kv);
+
 // Bytes of scratch that each thread needs.
 size_t attention_scratch_bytes(const AttentionPlan & plan);
 

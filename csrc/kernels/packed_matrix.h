@@ -6,8 +6,6 @@
 
 #include "ggml.h"
 
-#include <atomic>
-
 namespace pyspec {
 
 struct PackedMatrix {

@@ -30,7 +30,7 @@ struct BlockQ8_0 { // x = scale * q
     int8_t q[32];
 };
 // 8 groups of 32: x = scale * s_g * q - offset * m_g. Bytes 32i.. of q hold groups 2i (low nibbles) and 2i + 1 (high).
-// s_g and m_g are 6-bit numbers packed into 12 bytes (see pack.cpp).
+// s_g and m_g are 6-bit numbers packed into 12 bytes (see packed_format.cpp).
 struct BlockQ4_K {
     ggml_fp16_t scale, offset;
     uint8_t packed[12];

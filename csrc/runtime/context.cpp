@@ -8,6 +8,7 @@
 #include "ggml-cpu.h"
 
 #include <algorithm>
+#include <cfenv>
 #include <chrono>
 #include <climits>
 #include <cmath>
@@ -22,6 +23,22 @@ constexpr int32_t cell_padding = 256; // attention looks at a multiple of this m
 // A micro-batch is cut so that no node of its graph takes longer than about 0.1 s (the cancel flag is looked at between
 // nodes). Cuts never change results.
 constexpr int64_t node_products_per_thread = int64_t{2} << 30; // multiply-accumulates
+
+// The caller's thread computes too. Whatever rounding or treatment of subnormals it has set for itself, a row must not
+// depend on which thread computed it.
+class DefaultFloatEnvironment {
+public:
+    DefaultFloatEnvironment() {
+        std::fegetenv(&callers_);
+        std::fesetenv(FE_DFL_ENV);
+    }
+    ~DefaultFloatEnvironment() { std::fesetenv(&callers_); }
+    DefaultFloatEnvironment(const DefaultFloatEnvironment &)             = delete;
+    DefaultFloatEnvironment & operator=(const DefaultFloatEnvironment &) = delete;
+
+private:
+    std::fenv_t callers_;
+};
 
 int64_t now_us() {
     return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch())
@@ -78,10 +95,10 @@ Context::Context(std::shared_ptr<const Model> model, const ContextOptions & opti
     for (const GraphShape & shape : worst_shapes()) {
         graphs_->reserve(shape);
     }
-    logits_buffer_ = ggml_backend_buft_alloc_buffer(ggml_backend_cpu_buffer_type(), need.output_bytes);
     logits_maxima_.resize(static_cast<size_t>(options_.n_outputs) *
                           static_cast<size_t>(n_row_blocks(model_->hparams().n_vocab)));
-    backend_ = ggml_backend_cpu_init();
+    logits_buffer_ = ggml_backend_buft_alloc_buffer(ggml_backend_cpu_buffer_type(), need.output_bytes);
+    backend_       = ggml_backend_cpu_init();
     if (logits_buffer_ == nullptr || backend_ == nullptr) {
         ggml_backend_free(backend_);
         ggml_backend_buffer_free(logits_buffer_);
@@ -192,10 +209,14 @@ GraphOptions Context::graph_options() const {
 
 std::vector<GraphShape> Context::worst_shapes() const {
     // Rows shrink as cells grow, so the largest buffer may be needed anywhere between the two ends.
+    const Hparams & h = model_->hparams();
     std::vector<GraphShape> shapes;
     for (int32_t n_kv = padded_cells(1);; n_kv = std::min(2 * n_kv, padded_cells(options_.n_ctx))) {
         const int32_t rows = std::min(rows_allowed(n_kv), n_kv);
         shapes.push_back({rows, n_kv, std::min(rows, options_.n_outputs), {}});
+        // Attention of few queries keeps what it knows of every partition.
+        const int32_t few = std::min(rows, attention_queries_at_once(h.n_head[0], h.n_head_kv[0]));
+        shapes.push_back({few, n_kv, std::min(few, options_.n_outputs), {}});
         if (n_kv == padded_cells(options_.n_ctx)) {
             break;
         }
@@ -332,8 +353,12 @@ void Context::run_ubatch(const Batch & batch, int32_t first, int32_t n, int32_t 
     if (job == nullptr) {
         ggml_backend_cpu_set_abort_callback(backend_, nullptr, nullptr);
     }
-    const int64_t start      = now_us();
-    const ggml_status status = ggml_backend_graph_compute(backend_, built.graph());
+    const int64_t start = now_us();
+    ggml_status status;
+    {
+        const DefaultFloatEnvironment environment;
+        status = ggml_backend_graph_compute(backend_, built.graph());
+    }
     stats_.compute_us += now_us() - start;
     if (status != GGML_STATUS_SUCCESS) {
         check_cancelled(job, "decode");

@@ -110,8 +110,10 @@ void Model::load_weights(Placement placement, Job * job) {
     }
     has_weights_ = true;
     log_message(PYSPEC_LOG_INFO,
-                format("loaded %s: %s, %.1f M parameters, %.1f MB", file_->path().c_str(), hparams().arch.c_str(),
-                       static_cast<double>(n_params_) / 1e6, static_cast<double>(file_->weight_bytes()) / 1e6));
+                format("loaded %s: %s, %.1f M parameters, %.1f MB, of which %.1f MB are packed for kernels %s",
+                       file_->path().c_str(), hparams().arch.c_str(), static_cast<double>(n_params_) / 1e6,
+                       static_cast<double>(file_->weight_bytes()) / 1e6,
+                       packed_ == nullptr ? 0.0 : static_cast<double>(packed_->matrix_bytes()) / 1e6, kernels_->name));
 }
 
 Model::~Model() {

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
-#include <system_error>
 #include <thread>
 
 namespace pyspec {
@@ -108,12 +107,13 @@ void PackedWeights::load(const ModelFile & file, int n_threads, LoadProgress & p
         }
     };
     std::vector<std::thread> helpers;
+    helpers.reserve(static_cast<size_t>(n_threads));
     try {
         for (int i = 1; i < n_threads; ++i) {
             helpers.emplace_back(work, nullptr);
         }
-    } catch (const std::system_error &) {
-        // No more threads to be had: those that run do the work.
+    } catch (const std::exception &) {
+        // No more threads, or no memory for them: those that run do the work.
     }
     work(&progress);
     for (std::thread & helper : helpers) {

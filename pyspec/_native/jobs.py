@@ -87,17 +87,16 @@ class ShortCalls:
 
     def run(self, function: Callable[..., int], *args: Any, cancel: CancelToken | None = None) -> None:
         """Run `function(*args, job)`, a C function that returns a status, and raise its error if it fails."""
-        job = self._job
-        if job is None or job.cancelled:
-            job = self._job = _Job()
-        if cancel is None:
-            check(function(*args, job.handle))
-            return
-        cancel._attach(job)
+        job, self._job = self._job or _Job(), None  # taken out: a call from another thread must not share it
+        if cancel is not None:
+            cancel._attach(job)
         try:
             check(function(*args, job.handle))
         finally:
-            cancel._detach(job)
+            if cancel is not None:
+                cancel._detach(job)
+            if not job.cancelled:
+                self._job = job
 
 
 def run_cancellable(

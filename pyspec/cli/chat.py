@@ -29,6 +29,7 @@ def chat(
     n_ctx: opt.NCtx = 4096,
     type_k: opt.TypeK = "f16",
     type_v: opt.TypeV = "f16",
+    pack: opt.Pack = True,
     threads: opt.Threads = 0,
     no_history: Annotated[
         bool, typer.Option("--no-history", help="Keep no file of what was typed (it serves the up arrow).")
@@ -59,6 +60,7 @@ def chat(
         n_ctx=n_ctx,
         type_k=type_k,
         type_v=type_v,
+        pack_weights=pack,
         n_threads=threads,
     ) as llm:
         if not has_template(llm, template):

@@ -46,6 +46,7 @@ def generate(
     n_ctx: opt.NCtx = 4096,
     type_k: opt.TypeK = "f16",
     type_v: opt.TypeV = "f16",
+    pack: opt.Pack = True,
     threads: opt.Threads = 0,
     offline: opt.Offline = False,
     accept_licence: opt.AcceptLicence = False,
@@ -74,6 +75,7 @@ def generate(
         n_ctx=n_ctx,
         type_k=type_k,
         type_v=type_v,
+        pack_weights=pack,
         n_threads=threads,
     ) as llm:
         call = sampling_options(temperature, top_k, top_p, min_p, seed, max_tokens)

@@ -59,6 +59,12 @@ TypeV = Annotated[
     str,
     typer.Option("--type-v", metavar="TYPE", help="Type of the values in memory: f32, f16, bf16 or q8_0."),
 ]
+Pack = Annotated[
+    bool,
+    typer.Option(
+        "--pack/--no-pack", help="Copy the weights into the form of the fast kernels, or compute on the file."
+    ),
+]
 Threads = Annotated[int, typer.Option("--threads", metavar="N", help="Threads for computing; 0 chooses.")]
 TemplateOption = Annotated[
     str | None,

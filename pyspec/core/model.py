@@ -26,8 +26,8 @@ __all__ = ["Model", "ModelInfo"]
 class ModelInfo:
     """Facts about a model. Per-layer values are those of layer 0; bytes count all parts of a split file.
 
-    packed_bytes and kernels: the matrices in the form of the fast kernels, and the instruction set of those ("" when no
-    matrix is packed).
+    packed_bytes: of the matrices in the form of the fast kernels. kernels: the instruction set that computes attention and
+    the products with those.
     """
 
     architecture: str
@@ -55,7 +55,7 @@ class Model:
     Args:
         path: the file.
         device: "cpu"; anything else is refused with the reason.
-        use_mmap: map the weights (default) or read them into memory. A mapped file must not be cut short while in use;
+        use_mmap: map the weights that are not packed (default) or read them. A mapped file must not be cut short while in use;
             replacing it by renaming is fine.
         metadata_only: read keys, tensor table and vocabulary only. Enough for `info`, `tokenizer`, memory estimates and
             pair checks; contexts cannot be made.

@@ -275,7 +275,7 @@ class LLM:
             "n_ctx": self.n_ctx,
             "n_ctx_train": info.n_ctx_train,
             "n_threads": self._live_session().target.n_threads,
-            "kernels": info.kernels or None,
+            "kernels": info.kernels,
             "packed_bytes": info.packed_bytes,
             "cache_types": (self._options["type_k"], self._options["type_v"]),
             "rollback": self._live_session().rollback,

@@ -39,7 +39,7 @@ class FakeLLM:
     def __init__(
         self, path: Any, draft: Any = None, drafters: Any = None, *, n_ctx: int = 4096, **options: Any
     ) -> None:
-        known = {"progress", "n_draft", "n_threads", "template", "type_k", "type_v"}
+        known = {"progress", "n_draft", "n_threads", "template", "type_k", "type_v", "pack_weights"}
         if set(options) - known:
             raise OptionError(f"unknown options {sorted(set(options) - known)}")
         if n_ctx < 0:

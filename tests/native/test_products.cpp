@@ -268,6 +268,13 @@ void odd_values() {
             CHECK(std::isnan(y[9 + i]));
         }
     }
+    const std::vector<float> infinities(256, INFINITY);
+    for (const ggml_type type : {GGML_TYPE_Q8_0, GGML_TYPE_Q6_K}) {
+        Matrix m(type, 256, 3, *available_tile_sets().front(), 4);
+        for (const float y : compute({&m}, infinities, 1, {})) {
+            CHECK(!std::isfinite(y));
+        }
+    }
     ActivationBlock block;
     std::vector<float> ties(32, 0.0f);
     ties[0] = 127.0f;

@@ -55,7 +55,7 @@ class PyspecContestant(Contestant):
         return {
             "threads": self._context.n_threads,
             "n_ctx": self._context.n_ctx,
-            "kernels": self._model.info.kernels or "ggml's",
+            "kernels": self._model.info.kernels,
         }
 
     def append(self, tokens: Sequence[int], rows: str) -> None:

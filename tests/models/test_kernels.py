@@ -1,0 +1,102 @@
+"""Which kernels a model runs on: packed where it can be, every set gives rows that do not depend on their number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pyspec.core.context import Context
+from pyspec.core.model import Model
+from pyspec.errors import CancelledError, OptionError, UnsupportedError
+from tests.conftest import TinyFiles
+
+from .support import prompt, relative_error
+
+PACKABLE = ["q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k", "q5_k", "q6_k"]
+SETS = ["avx512_vnni", "avx2_vnni", "avx2", "portable"]
+
+
+def rows(model: Model, tokens: tuple[int, ...], chunk: int) -> Any:
+    with Context(model, n_ctx=256, n_threads=1, n_outputs=64) as context:
+        found = []
+        for first in range(0, len(tokens), chunk):
+            n = context.decode(tokens[first : first + chunk], outputs="all")
+            found += [np.array(context.logits(i)) for i in range(n)]
+        return np.stack(found)
+
+
+@pytest.mark.parametrize("dtype", PACKABLE)
+def test_packable_types_are_packed(tiny: TinyFiles, dtype: str) -> None:
+    path = tiny.path("llama", dtype=dtype)
+    with (
+        Model(path) as model,
+        Model(path, pack_weights=False) as plain,
+        Model(path, metadata_only=True) as plan,
+    ):
+        matrices = sum(
+            tensor["bytes"]
+            for tensor in model.tensors
+            if tensor["type"].lower() == dtype and len(tensor["shape"]) == 2
+        )
+        assert matrices > 0
+        assert model.info.packed_bytes >= matrices  # the token table is only looked up, unless it is tied
+        assert model.info.kernels in SETS
+        assert plain.info.packed_bytes == plan.info.packed_bytes == 0
+
+
+def test_other_types_stay(tiny: TinyFiles) -> None:
+    with Model(tiny.path("llama", dtype="f16")) as model:
+        assert model.info.packed_bytes == 0
+
+
+@pytest.mark.parametrize("kernels", SETS)
+@pytest.mark.parametrize(("family", "dtype"), [("llama", "q4_k"), ("qwen2", "q8_0"), ("gemma3", "q5_1")])
+def test_every_set_is_exact(
+    tiny: TinyFiles, family: str, dtype: str, kernels: str, count_cases: Callable[[int], None]
+) -> None:
+    path, tokens = tiny.path(family, dtype=dtype), prompt(family, 40)
+    try:
+        model = Model(path, kernels=kernels)
+    except UnsupportedError:
+        pytest.skip(f"this processor cannot run {kernels}")
+    with model, Model(path) as best:
+        assert model.info.kernels == kernels
+        whole = rows(model, tokens, 40)
+        for chunk in (1, 3, 7, 17):
+            assert np.array_equal(rows(model, tokens, chunk), whole)
+        assert relative_error(whole, rows(best, tokens, 40)) <= 0.03
+    count_cases(4 * len(tokens))
+
+
+@pytest.mark.parametrize("family", ["llama", "llama_moe"])
+def test_unpacked_weights_are_exact_too(tiny: TinyFiles, family: str) -> None:
+    path, tokens = tiny.path(family, dtype="q8_0"), prompt(family, 40, 0.1)
+    with Model(path, pack_weights=False) as plain, Model(path) as packed:
+        whole = rows(plain, tokens, 40)
+        assert np.array_equal(rows(plain, tokens, 1), whole)
+        assert relative_error(whole, rows(packed, tokens, 40)) <= 0.1
+
+
+def test_unknown_sets_are_refused(tiny: TinyFiles) -> None:
+    with pytest.raises(
+        OptionError, match=r"kernels 'mmx' are unknown; choose from auto, avx512_vnni, .*portable"
+    ):
+        Model(tiny.path("llama"), kernels="mmx")
+
+
+def test_packing_can_be_cancelled(tiny: TinyFiles) -> None:
+    """Whatever the moment, the error is CancelledError and the file can be loaded afterwards."""
+    path = tiny.path("llama", dtype="q4_k")
+    for stop_at in (0.0, 0.3, 0.9):
+
+        def stop(fraction: float, at: float = stop_at) -> None:
+            if fraction >= at:
+                raise CancelledError("enough")
+
+        with pytest.raises(CancelledError):
+            Model(path, progress=stop)
+    with Model(path) as model:
+        assert model.info.packed_bytes > 0
