@@ -87,7 +87,7 @@ ExpertWeights load_experts(TensorLoader & t, const Hparams & h, int32_t layer, i
 
 Ends load_ends(TensorLoader & t, const Hparams & h) {
     Ends ends;
-    ends.table         = t.matrix("token_embd.weight", {h.n_embd, h.n_vocab});
+    ends.table         = t.table("token_embd.weight", {h.n_embd, h.n_vocab});
     ends.output_norm   = t.vector("output_norm.weight", h.n_embd);
     ends.output.weight = t.find_linear("output.weight", {h.n_embd, h.n_vocab});
     if (ends.output.weight == nullptr) {

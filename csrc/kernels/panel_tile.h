@@ -47,6 +47,7 @@ struct TileSet {
     int max_columns;
     PanelTile (*tile)(ggml_type type);
     const AttentionRoutines * attention;
+    int64_t node_products; // multiply-accumulates of one thread in less than 0.1 s
 };
 
 extern const TileSet avx512_vnni_tiles; // only where the compiler knows x86-64

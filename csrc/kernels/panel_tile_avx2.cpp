@@ -8,7 +8,7 @@ namespace pyspec {
 namespace avx2 {
 extern const AttentionRoutines attention_routines;
 }
-extern const TileSet avx2_tiles{"avx2", avx2::max_columns, avx2::tile_of, &avx2::attention_routines};
+extern const TileSet avx2_tiles{"avx2", avx2::max_columns, avx2::tile_of, &avx2::attention_routines, int64_t{1} << 30};
 } // namespace pyspec
 
 #endif

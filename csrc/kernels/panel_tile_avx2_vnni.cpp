@@ -10,7 +10,7 @@ namespace avx2_vnni {
 extern const AttentionRoutines attention_routines;
 }
 extern const TileSet avx2_vnni_tiles{"avx2_vnni", avx2_vnni::max_columns, avx2_vnni::tile_of,
-                                     &avx2_vnni::attention_routines};
+                                     &avx2_vnni::attention_routines, int64_t{1} << 30};
 } // namespace pyspec
 
 #endif

@@ -60,20 +60,19 @@ void fifth_bits_of_block(const uint8_t * high, __m512i * w) {
     w[7]               = with_high(w[7], _mm512_srli_epi16(bits, 3), 0x10);
 }
 
-// Types. zero_point: 0 for types with offsets. n_scales: 2 for groups of 16. quant_bytes, scale_bytes: of a block.
+// Types. zero_point: 0 for types with offsets. n_scales: 2 for groups of 16. quant_bytes: of a block.
 template <int zero, bool has_offset, bool has_high> struct Blocks32 {
     static constexpr int zero_point     = zero;
     static constexpr int n_scales       = 1;
     static constexpr bool offsets       = has_offset;
     static constexpr size_t quant_bytes = has_high ? 320 : 256;
-    static constexpr size_t scale_bytes = has_offset ? 64 : 32;
     static void unpack(const PanelTask & t, size_t b, Unpacked & u) {
         const uint8_t * q = t.quants + b * quant_bytes;
         nibbles_of_block(q, u.w);
         if constexpr (has_high) {
             fifth_bits_of_block(q + 256, u.w);
         }
-        const uint8_t * s = t.scales + b * scale_bytes;
+        const uint8_t * s = t.scales + b * (has_offset ? 64 : 32);
         u.scale[0]        = halves(s);
         if constexpr (has_offset) {
             u.offset = halves(s + 32);
@@ -85,7 +84,6 @@ struct Q8_0 {
     static constexpr int n_scales       = 1;
     static constexpr bool offsets       = false;
     static constexpr size_t quant_bytes = 512;
-    static constexpr size_t scale_bytes = 32;
     static void unpack(const PanelTask & t, size_t b, Unpacked & u) {
         for (int p = 0; p < 8; ++p) {
             u.w[p] = _mm512_xor_si512(load(t.quants + b * 512 + 64 * p), _mm512_set1_epi8(static_cast<char>(0x80)));
@@ -98,7 +96,6 @@ template <bool has_high> struct GroupsOf32 { // Q4_K, Q5_K
     static constexpr int n_scales       = 1;
     static constexpr bool offsets       = true;
     static constexpr size_t quant_bytes = has_high ? 320 : 256;
-    static constexpr size_t scale_bytes = 32;
     static void unpack(const PanelTask & t, size_t b, Unpacked & u) {
         const size_t super    = b / 8;
         const unsigned group  = b % 8;
@@ -129,11 +126,10 @@ template <bool has_high> struct GroupsOf32 { // Q4_K, Q5_K
     }
 };
 struct Q6_K {
-    static constexpr int zero_point     = 32;
-    static constexpr int n_scales       = 2;
-    static constexpr bool offsets       = false;
-    static constexpr size_t quant_bytes = 384;
-    static constexpr size_t scale_bytes = 32;
+    static constexpr int zero_point                = 32;
+    static constexpr int n_scales                  = 2;
+    [[maybe_unused]] static constexpr bool offsets = false;
+    static constexpr size_t quant_bytes            = 384;
     static void unpack(const PanelTask & t, size_t b, Unpacked & u) {
         const size_t super     = b / 8;
         const unsigned half    = b % 8 / 4;
@@ -266,7 +262,8 @@ PanelTile tile_of(ggml_type type) {
 namespace avx512_vnni {
 extern const AttentionRoutines attention_routines;
 }
-extern const TileSet avx512_vnni_tiles{"avx512_vnni", 16, avx512_vnni::tile_of, &avx512_vnni::attention_routines};
+extern const TileSet avx512_vnni_tiles{"avx512_vnni", 16, avx512_vnni::tile_of, &avx512_vnni::attention_routines,
+                                       int64_t{2} << 30};
 
 } // namespace pyspec
 

@@ -176,6 +176,6 @@ PanelTile tile_of(ggml_type type) {
 namespace portable {
 extern const AttentionRoutines attention_routines;
 }
-extern const TileSet portable_tiles{"portable", 8, tile_of, &portable::attention_routines};
+extern const TileSet portable_tiles{"portable", 8, tile_of, &portable::attention_routines, int64_t{1} << 27};
 
 } // namespace pyspec

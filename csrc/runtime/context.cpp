@@ -20,10 +20,6 @@ namespace {
 
 constexpr int32_t cell_padding = 256; // attention looks at a multiple of this many cells, so few graph shapes occur
 
-// A micro-batch is cut so that no node of its graph takes longer than about 0.1 s (the cancel flag is looked at between
-// nodes). Cuts never change results.
-constexpr int64_t node_products_per_thread = int64_t{2} << 30; // multiply-accumulates
-
 // The caller's thread computes too. Whatever rounding or treatment of subnormals it has set for itself, a row must not
 // depend on which thread computed it.
 class DefaultFloatEnvironment {
@@ -195,7 +191,7 @@ int32_t Context::rows_allowed(int32_t n_kv) const {
 }
 
 int64_t Context::max_node_products() const {
-    return node_products_per_thread * options_.n_threads;
+    return model_->kernels().node_products * options_.n_threads;
 }
 
 int32_t Context::output_rows_per_node() const {

@@ -94,6 +94,8 @@ private:
     int32_t rows_allowed(int32_t n_kv) const;
     // Output rows of one product with the output matrix; more rows become several nodes.
     int32_t output_rows_per_node() const;
+    // Of one node: a micro-batch is cut so that none takes longer than about 0.1 s (the cancel flag is looked at
+    // between nodes). Cuts never change results.
     int64_t max_node_products() const;
     GraphOptions graph_options() const;
     std::vector<GraphShape> worst_shapes() const;

@@ -47,6 +47,7 @@ std::shared_ptr<const Model> Model::load(const std::string & path, const ModelOp
             model->largest_layer_product_ = std::max(model->largest_layer_product_, e.tensor->ne[0] * e.tensor->ne[1]);
         }
     }
+    model->largest_layer_product_ *= 2; // gate and up are one node
     model->json_ = describe_json(file);
     if (options.pack_weights) {
         auto packed = std::make_unique<PackedWeights>(*model->tensors_, *model->kernels_);

@@ -39,7 +39,7 @@ public:
     const PackedWeights * packed() const { return packed_.get(); } // null when the weights stay as they are
     const std::string & json() const { return json_; }
     int64_t n_params() const { return n_params_; }
-    // Multiply-accumulates of the largest product of one token inside a layer, and of the output matrix.
+    // Multiply-accumulates of the largest node of one token inside a layer, and of the output matrix.
     int64_t largest_layer_product() const { return largest_layer_product_; }
     int64_t output_product() const;
 

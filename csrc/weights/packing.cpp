@@ -24,7 +24,7 @@ PackedWeights::PackedWeights(const TensorLoader & tensors, const TileSet & set) 
         const TensorInfo & info = *e.info;
         std::unique_ptr<PackedMatrix> matrix;
         uint64_t bytes = info.bytes;
-        if (e.linear && ggml_n_dims(e.tensor) <= 2 && is_packable(info.type, info.ne[0])) {
+        if (e.linear && !e.ggml && ggml_n_dims(e.tensor) <= 2 && is_packable(info.type, info.ne[0])) {
             matrix          = std::make_unique<PackedMatrix>(info.type, info.ne[0], info.ne[1], set);
             e.tensor->extra = matrix.get();
             bytes           = matrix->bytes();

@@ -25,11 +25,12 @@ Placement place_weights(const std::string & device, bool use_mmap, uint64_t weig
 
 void check_packing_fits(uint64_t packed_bytes, uint64_t available_bytes) {
     if (available_bytes != 0 && packed_bytes > available_bytes) {
-        throw Error(PYSPEC_OUT_OF_MEMORY,
-                    format("the weights need %.0f MB in memory but %.0f MB are available; without packing "
-                           "(pack_weights false, on the command line --no-pack) the mapped file is computed on: slower, "
-                           "but with no copy",
-                           static_cast<double>(packed_bytes) / 1e6, static_cast<double>(available_bytes) / 1e6));
+        throw Error(
+            PYSPEC_OUT_OF_MEMORY,
+            format("the weights need %.0f MB in memory but %.0f MB are available; without packing "
+                   "(pack_weights false, on the command line --no-pack) the mapped file is computed on: slower, "
+                   "but with no copy",
+                   static_cast<double>(packed_bytes) / 1e6, static_cast<double>(available_bytes) / 1e6));
     }
 }
 

@@ -23,19 +23,23 @@ ggml_tensor * TensorLoader::matrix(const std::string & name, std::initializer_li
 }
 
 ggml_tensor * TensorLoader::linear(const std::string & name, std::initializer_list<int64_t> shape) {
-    return take(name, shape, {true, false, true});
+    return take(name, shape, {true, false, true, false});
 }
 
 ggml_tensor * TensorLoader::find_linear(const std::string & name, std::initializer_list<int64_t> shape) {
-    return take(name, shape, {false, false, true});
+    return take(name, shape, {false, false, true, false});
+}
+
+ggml_tensor * TensorLoader::table(const std::string & name, std::initializer_list<int64_t> shape) {
+    return take(name, shape, {true, false, false, false});
 }
 
 ggml_tensor * TensorLoader::vector(const std::string & name, int64_t length) {
-    return take(name, {length}, {true, true, false});
+    return take(name, {length}, {true, true, false, true});
 }
 
 ggml_tensor * TensorLoader::find_vector(const std::string & name, int64_t length) {
-    return take(name, {length}, {false, true, false});
+    return take(name, {length}, {false, true, false, true});
 }
 
 bool TensorLoader::has(const std::string & name) const {
@@ -101,12 +105,13 @@ ggml_tensor * TensorLoader::take(const std::string & name, std::initializer_list
     for (Entry & entry : entries_) {
         if (entry.info == info) {
             entry.linear = entry.linear || wish.linear;
+            entry.ggml   = entry.ggml || wish.ggml;
             return entry.tensor; // a tied tensor asked for twice
         }
     }
     ggml_tensor * tensor = ggml_new_tensor(meta_, info->type, info->n_dims, info->ne);
     ggml_set_name(tensor, name.c_str());
-    entries_.push_back({tensor, info, wish.linear});
+    entries_.push_back({tensor, info, wish.linear, wish.ggml});
     used_.insert(name);
     return tensor;
 }

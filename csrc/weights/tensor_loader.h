@@ -18,11 +18,13 @@ public:
     // A matrix or expert stack for ggml's products. Shape in ggml order {in, out[, experts]}. Throws FILE_FORMAT when
     // missing or of another shape, UNSUPPORTED when ggml cannot multiply its type.
     ggml_tensor * matrix(const std::string & name, std::initializer_list<int64_t> shape);
-    // A matrix {in, out} that only graph/linear touches, so that it may be packed (weights/packing.h). A tensor asked
-    // for both ways may be packed, too.
+    // A matrix {in, out} that only graph/linear touches, so that it may be packed (weights/packing.h). A tensor that is
+    // asked for both ways stays as it is.
     ggml_tensor * linear(const std::string & name, std::initializer_list<int64_t> shape);
     // nullptr when absent, checked like linear() when present.
     ggml_tensor * find_linear(const std::string & name, std::initializer_list<int64_t> shape);
+    // A table whose rows graph/linear looks up; packed when it is also multiplied (a tied output matrix).
+    ggml_tensor * table(const std::string & name, std::initializer_list<int64_t> shape);
     // Norm weights, biases, factors: must be F32.
     ggml_tensor * vector(const std::string & name, int64_t length);
     ggml_tensor * find_vector(const std::string & name, int64_t length);
@@ -37,7 +39,8 @@ public:
     struct Entry {
         ggml_tensor * tensor;
         const TensorInfo * info;
-        bool linear; // used by graph/linear
+        bool linear; // multiplied by graph/linear
+        bool ggml;   // used by ggml's own operations, which know the file's form only
     };
     const std::vector<Entry> & entries() const { return entries_; }
 
@@ -46,6 +49,7 @@ private:
         bool required = true;
         bool f32_only = false;
         bool linear   = false;
+        bool ggml     = true;
     };
     ggml_tensor * take(const std::string & name, std::initializer_list<int64_t> shape, Wish wish);
 

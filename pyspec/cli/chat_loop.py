@@ -216,7 +216,7 @@ class ChatLoop:
     def _help(self) -> None:
         rows = [[f"{name} {arguments}".strip(), meaning] for name, arguments, meaning in COMMANDS]
         rows.append(["Alt-Enter", "a line break inside a message"])
-        rows.append(["Ctrl-C", "stops the answer; what was said so far stays in the conversation"])
+        rows.append(["Ctrl-C", "stops the answer; what was said so far is kept"])
         for line in columns_table(rows):
             self._say(line)
 

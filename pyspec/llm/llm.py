@@ -56,7 +56,8 @@ class LLM:
     plain decoding. Default: draft-simple when there is a draft file, else none. n_draft: draft length of
     draft-simple. n_ctx: tokens the memory holds, at most the model's training context (0: exactly that).
     n_batch, n_ubatch: tokens per decode and computed together; they change speed and memory, never text.
-    n_threads: 0 = physical cores. type_k, type_v: cache types. template: chat template text, name or path
+    n_threads: 0 = physical cores. type_k, type_v: cache types. device, use_mmap, pack_weights, kernels: see
+    Model; for the draft file too. template: chat template text, name or path
     instead of the file's. progress: called with 0..1 while files are loaded; an exception in it stops
     loading. draft_required: False makes a draft that cannot be used a warning (plain decoding) instead of an
     error. Owns everything it opens; `close` (or the with statement) gives it back.
