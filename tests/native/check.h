@@ -11,6 +11,13 @@
 
 namespace check {
 
+// Sanitizers make everything ten times slower: programs with many cases then take some of them.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool sanitized = true;
+#else
+constexpr bool sanitized = false;
+#endif
+
 inline int n_checks   = 0;
 inline int n_failures = 0;
 

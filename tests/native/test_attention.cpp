@@ -163,6 +163,9 @@ void check_shape(const Shape & s, ggml_type type_k, ggml_type type_v, const Tile
     };
     for (const int32_t first : {0, 40, 200, 250, 500, 511, 640}) {
         for (const int32_t n : {1, 2, 3, 5, 8, 17, 33, 60}) {
+            if (check::sanitized && (n + first / 10) % 3 != 0) {
+                continue;
+            }
             const int32_t n_seen = (first + n + 255) / 256 * 256;
             // Later cells and cells that left the window: whatever lies there.
             Data spoiled = d;

@@ -195,8 +195,11 @@ void multiplies(ggml_type type, const TileSet & set) {
         const double ours = error_of(whole, m, x, columns);
         CHECK(ours <= 1.1 * error_of(compute({&m}, x, columns, {1, true}), m, x, columns) + 1e-6);
         CHECK(ours > 0.0);
-        for (int64_t width = 1; width <= columns; ++width) {
+        for (int64_t width = 1; width <= columns; width += check::sanitized ? 4 : 1) {
             for (const int n_threads : {1, 2, 3}) {
+                if (check::sanitized && n_threads != 2) {
+                    continue;
+                }
                 const int64_t first = (columns - width) / 2;
                 const std::vector<float> some(x.begin() + first * n_in, x.begin() + (first + width) * n_in);
                 CHECK(same(compute({&m}, some, width, {n_threads}), whole.data() + first * m.n_out));
