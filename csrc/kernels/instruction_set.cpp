@@ -97,7 +97,9 @@ const TileSet & find_tile_set(const std::string & name) {
     for (const Entry & entry : all_sets()) {
         if (name == entry.set->name) {
             if (!entry.runs) {
-                throw Error(PYSPEC_UNSUPPORTED, format("this processor cannot run the kernels '%s'", name.c_str()));
+                throw Error(PYSPEC_UNSUPPORTED,
+                            format("this processor cannot run the kernels '%s'; use auto (here: %s)", name.c_str(),
+                                   available_tile_sets().front()->name));
             }
             return *entry.set;
         }

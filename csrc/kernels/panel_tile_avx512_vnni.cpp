@@ -233,28 +233,7 @@ template <typename Type> void tile(const PanelTask & t) {
     }
 }
 
-PanelTile tile_of(ggml_type type) {
-    switch (type) {
-    case GGML_TYPE_Q4_0:
-        return tile<Blocks32<8, false, false>>;
-    case GGML_TYPE_Q4_1:
-        return tile<Blocks32<0, true, false>>;
-    case GGML_TYPE_Q5_0:
-        return tile<Blocks32<16, false, true>>;
-    case GGML_TYPE_Q5_1:
-        return tile<Blocks32<0, true, true>>;
-    case GGML_TYPE_Q8_0:
-        return tile<Q8_0>;
-    case GGML_TYPE_Q4_K:
-        return tile<GroupsOf32<false>>;
-    case GGML_TYPE_Q5_K:
-        return tile<GroupsOf32<true>>;
-    case GGML_TYPE_Q6_K:
-        return tile<Q6_K>;
-    default:
-        return nullptr;
-    }
-}
+#include "kernels/panel_tile_types.inc"
 
 } // namespace
 } // namespace avx512_vnni

@@ -84,9 +84,9 @@ void PackedWeights::load(const ModelFile & file, int n_threads, LoadProgress & p
     std::atomic<bool> stop{false};
     std::mutex mutex;
     std::exception_ptr failure;
-    const auto work = [&](LoadProgress * report) {
+    uint64_t reported = 0; // by the caller
+    const auto work   = [&](LoadProgress * report) {
         std::vector<uint8_t> scratch;
-        uint64_t reported = 0;
         try {
             for (size_t i = next++; i < chunks.size() && !stop; i = next++) {
                 pack(file, chunks[i], scratch);
@@ -122,6 +122,7 @@ void PackedWeights::load(const ModelFile & file, int n_threads, LoadProgress & p
     if (failure != nullptr) {
         std::rethrow_exception(failure);
     }
+    progress.advance(done - reported); // what the helpers did last
 }
 
 } // namespace pyspec

@@ -4,8 +4,11 @@
 #include "check.h"
 #include "gguf_bytes.h"
 
+#include "kernels/instruction_set.h"
+#include "kernels/packed_format.h"
 #include "support/log.h"
 #include "weights/gguf_reader.h"
+#include "weights/packing.h"
 
 #include <functional>
 #include <limits>
@@ -368,6 +371,57 @@ void test_cancel(const Scratch & dir) {
     }
 }
 
+void test_packing(const Scratch & dir) {
+    const auto m         = ModelFile::open(dir.write("packing.gguf", small().build()));
+    const auto loader    = [&](ggml_context * meta) { return TensorLoader(*m, meta); };
+    ggml_context * meta  = ggml_init({8 * ggml_tensor_overhead(), nullptr, true});
+    TensorLoader tensors = loader(meta);
+    ggml_tensor * a      = tensors.matrix("a.weight", {32, 4});
+    ggml_tensor * b      = tensors.linear("b.weight", {64, 3});
+    const TileSet & set  = find_tile_set("");
+    PackedWeights packed(tensors, set);
+    CHECK(packed_of(a) == nullptr && packed_of(b) != nullptr);
+    CHECK(packed.holds(a) && packed.holds(b)); // a small tensor lies beside, as it is
+    CHECK_EQ(packed.matrix_bytes(), packed_bytes(GGML_TYPE_Q4_0, 64, 3));
+    LoadProgress silent(nullptr, 0);
+    packed.load(*m, 3, silent);
+    CHECK(std::memcmp(a->data, pattern(512).data(), 512) == 0);
+    for (int64_t row = 0; row < 3; ++row) {
+        for (int64_t block = 0; block < 2; ++block) {
+            uint8_t bytes[max_gguf_block];
+            unpack_block(GGML_TYPE_Q4_0, packed_of(b)->layout, packed_of(b)->data, row, block, bytes);
+            CHECK(std::memcmp(bytes, pattern(108, 2).data() + 36 * row + 18 * block, 18) == 0);
+        }
+    }
+
+    // Used by ggml's operations too: it stays in the form they know.
+    ggml_context * other = ggml_init({8 * ggml_tensor_overhead(), nullptr, true});
+    TensorLoader both    = loader(other);
+    ggml_tensor * b_both = both.linear("b.weight", {64, 3});
+    CHECK(both.matrix("b.weight", {64, 3}) == b_both);
+    CHECK_EQ(PackedWeights(both, set).matrix_bytes(), 0u);
+    CHECK(packed_of(b_both) == nullptr);
+
+    // Cancelled while it packs, whichever thread takes the work; a new attempt is fine.
+    ggml_context * third = ggml_init({8 * ggml_tensor_overhead(), nullptr, true});
+    TensorLoader alone   = loader(third);
+    alone.linear("b.weight", {64, 3});
+    PackedWeights again(alone, set);
+    for (const int n_threads : {1, 2}) {
+        Job job;
+        job.cancelled = true;
+        LoadProgress progress(&job, m->weight_bytes());
+        CHECK_ERROR(again.load(*m, n_threads, progress), PYSPEC_CANCELLED, "loading the model was cancelled");
+        Job whole;
+        LoadProgress counted(&whole, 108);
+        again.load(*m, n_threads, counted);
+        CHECK(whole.progress.load() >= 1.0);
+    }
+    for (ggml_context * context : {meta, other, third}) {
+        ggml_free(context);
+    }
+}
+
 void test_trailing_bytes(const Scratch & dir) {
     drain_log();
     ModelFile::open(dir.write("padded.gguf", small().build() + std::string(20, '\0'))); // writers pad the last tensor
@@ -389,6 +443,7 @@ int main(int argc, char ** argv) {
     test_not_gguf(dir);
     test_cut_while_open(dir);
     test_cancel(dir);
+    test_packing(dir);
     test_trailing_bytes(dir);
     return check_report();
 }
