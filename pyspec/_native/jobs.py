@@ -131,14 +131,21 @@ def _run_on_worker(
 ) -> None:
     call = _Call(function, args, job)
     try:
-        threading.Thread(target=call.run, name="pyspec-call", daemon=True).start()
-        while not call.done.wait(SLICE):
-            if progress is not None:
-                progress(job.progress())
-    except BaseException:
-        job.cancel()
-        call.abandon()
-        raise
+        try:
+            threading.Thread(target=call.run, name="pyspec-call", daemon=True).start()
+            while not call.done.wait(SLICE):
+                if progress is not None:
+                    progress(job.progress())
+        except BaseException:
+            job.cancel()
+            raise
+    finally:
+        # Twice, because a further interrupt can fall on any step of the way out; the second costs nothing when the first
+        # was not disturbed.
+        try:
+            call.leave()
+        finally:
+            call.leave()
     if call.failure is not None:
         raise call.failure
     if progress is not None:
@@ -156,11 +163,11 @@ class _Call:
         self.done = threading.Event()
         self._gate = threading.Lock()
         self._begun = False
-        self._abandoned = False
+        self._left = False
 
     def run(self) -> None:
         with self._gate:
-            if self._abandoned:
+            if self._left:
                 return
             self._begun = True
         try:
@@ -172,10 +179,13 @@ class _Call:
         finally:
             self.done.set()
 
-    def abandon(self) -> None:
+    def leave(self) -> None:
         """Come back only when the function does not run and never will: it uses memory the caller is about to free."""
+        if self.done.is_set():
+            return
+        self.job.cancel()
         with self._gate:
-            self._abandoned = True
+            self._left = True
             if not self._begun:
                 return
         while not self.done.is_set():
