@@ -118,7 +118,9 @@ function(pyspec_kernel_settings)
     set(avx2_vnni   -march=x86-64-v3 -mavxvnni)
     set(avx2        -march=x86-64-v3)
     foreach(set avx512_vnni avx2_vnni avx2)
-        set_source_files_properties("csrc/kernels/panel_tile_${set}.cpp" "csrc/kernels/attention_${set}.cpp"
+        set_source_files_properties(
+            "csrc/kernels/panel_tile_${set}.cpp" "csrc/kernels/float_tile_${set}.cpp"
+            "csrc/kernels/vector_routines_${set}.cpp"
             PROPERTIES COMPILE_OPTIONS "${${set}}")
     endforeach()
 endfunction()

@@ -323,6 +323,9 @@ class FakeContext:
             raise FileFormatError("not a state")
         self.cells = list(struct.iter_unpack("<ii", state[4:]))
 
+    def kernel_runs(self) -> dict[str, int]:
+        return {"attention": 1}
+
     def memory_report(self) -> FakeReport:
         return memory_estimate(
             self.model, n_ctx=self.n_ctx, n_ubatch=self.n_ubatch, n_outputs=self.max_outputs

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <cstring>
 
 using namespace pyspec;
 using namespace pyspec::api;
@@ -210,5 +211,22 @@ pyspec_status pyspec_context_get_stats(const pyspec_context * ctx, pyspec_contex
         out.compute_us    = s.compute_us;
         out.decode_us     = s.decode_us;
         write_struct(stats, out, struct_size, "stats");
+    });
+}
+
+pyspec_status pyspec_context_kernel_runs(const pyspec_context * ctx, char * buf, size_t cap, size_t * length) {
+    return guarded([&] {
+        check_process(ctx, "context");
+        need(length, "length");
+        const std::string text = kernel_runs_json(ctx->context->kernel_counters());
+        *length                = text.size();
+        if (cap == 0) {
+            return;
+        }
+        need(buf, "buf");
+        if (cap <= text.size()) {
+            throw Error(PYSPEC_OPTION, format("the text needs %zu bytes, the buffer has %zu", text.size() + 1, cap));
+        }
+        std::memcpy(buf, text.c_str(), text.size() + 1);
     });
 }

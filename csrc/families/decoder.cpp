@@ -1,7 +1,5 @@
 #include "families/decoder.h"
 
-#include <algorithm>
-
 namespace pyspec {
 
 std::string block_name(int32_t layer, const char * suffix) {
@@ -38,11 +36,6 @@ Qkv project_qkv(GraphBuilder & g, const Hparams & h, int32_t layer, const Attent
     const size_t i  = static_cast<size_t>(layer);
     const int64_t n = x->ne[1];
     ggml_tensor * y = w.qkv.weight != nullptr ? linear(g, w.qkv, x) : fused_linear(g, {&w.q, &w.k, &w.v}, x);
-    if (y == nullptr) {
-        return {ggml_reshape_3d(g.ctx, linear(g, w.q, x), h.head_dim_k, h.n_head[i], n),
-                ggml_reshape_3d(g.ctx, linear(g, w.k, x), h.head_dim_k, h.n_head_kv[i], n),
-                ggml_reshape_3d(g.ctx, linear(g, w.v, x), h.head_dim_v, h.n_head_kv[i], n)};
-    }
     size_t from     = 0;
     const auto part = [&](int32_t head_dim, int32_t n_head) {
         const size_t head_bytes = static_cast<size_t>(head_dim) * sizeof(float);
@@ -76,12 +69,12 @@ FfnWeights load_fused_ffn(TensorLoader & t, const Hparams & h, int32_t layer) {
 
 ExpertWeights load_experts(TensorLoader & t, const Hparams & h, int32_t layer, int64_t n_ff) {
     ExpertWeights w;
-    w.n_expert = h.n_expert;
-    w.n_used   = h.n_expert_used;
-    w.router   = t.matrix(block_name(layer, "ffn_gate_inp.weight"), {h.n_embd, h.n_expert});
-    w.gate     = t.matrix(block_name(layer, "ffn_gate_exps.weight"), {h.n_embd, n_ff, h.n_expert});
-    w.up       = t.matrix(block_name(layer, "ffn_up_exps.weight"), {h.n_embd, n_ff, h.n_expert});
-    w.down     = t.matrix(block_name(layer, "ffn_down_exps.weight"), {n_ff, h.n_embd, h.n_expert});
+    w.n_expert      = h.n_expert;
+    w.n_used        = h.n_expert_used;
+    w.router.weight = t.linear(block_name(layer, "ffn_gate_inp.weight"), {h.n_embd, h.n_expert});
+    w.gate          = t.linear(block_name(layer, "ffn_gate_exps.weight"), {h.n_embd, n_ff, h.n_expert});
+    w.up            = t.linear(block_name(layer, "ffn_up_exps.weight"), {h.n_embd, n_ff, h.n_expert});
+    w.down          = t.linear(block_name(layer, "ffn_down_exps.weight"), {n_ff, h.n_embd, h.n_expert});
     return w;
 }
 
@@ -107,19 +100,13 @@ void finish(GraphBuilder & g, const Hparams & h, const Ends & ends, ggml_tensor 
     if (x->ne[1] != g.shape.n_outputs) {
         x = g.output_rows(x);
     }
-    for (int32_t row = 0; row < g.shape.n_outputs; row += g.max_logits_rows) {
-        const int32_t n      = std::min(g.max_logits_rows, g.shape.n_outputs - row);
-        ggml_tensor * part   = n == g.shape.n_outputs
-                                   ? x
-                                   : ggml_view_2d(g.ctx, x, x->ne[0], n, x->nb[1], static_cast<size_t>(row) * x->nb[1]);
-        ggml_tensor * logits = linear(g, ends.output, part);
-        if (softcap != 0.0f) {
-            logits = ggml_scale(g.ctx, logits, 1.0f / softcap);
-            logits = ggml_tanh(g.ctx, logits);
-            logits = ggml_scale(g.ctx, logits, softcap);
-        }
-        g.add_logits(row, logits);
+    ggml_tensor * logits = linear(g, ends.output, x);
+    if (softcap != 0.0f) {
+        logits = ggml_scale(g.ctx, logits, 1.0f / softcap);
+        logits = ggml_tanh(g.ctx, logits);
+        logits = ggml_scale(g.ctx, logits, softcap);
     }
+    g.set_logits(logits);
 }
 
 } // namespace pyspec

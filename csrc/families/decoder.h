@@ -47,7 +47,7 @@ struct Ends {
 Ends load_ends(TensorLoader & t, const Hparams & h);
 
 // Final norm (with its taps) and logits of the output rows. x {n_embd, n}: all rows, or already narrowed ones.
-// Adds the parts of g.logits unless no rows are wanted.
+// Sets g.logits unless no rows are wanted.
 void finish(GraphBuilder & g, const Hparams & h, const Ends & ends, ggml_tensor * x, float softcap = 0.0f);
 
 } // namespace pyspec

@@ -20,7 +20,7 @@ public:
 
     const Hparams & hparams() const { return h_; }
 
-    // Builds the graph of one micro-batch: reads g.tokens()/positions()/visible(), writes the cache, adds g.logits
+    // Builds the graph of one micro-batch: reads g.tokens()/positions()/visible(), writes the cache, sets g.logits
     // (unless no rows are wanted) and taps. Called by several contexts at once; must not change the family.
     virtual void build(GraphBuilder & g) const = 0;
 

@@ -1,7 +1,7 @@
 // Hyper-parameters that every transformer family shares, read and checked in one place.
 #pragma once
 
-#include "graph/rope.h"
+#include "graph/rope_params.h"
 #include "weights/model_file.h"
 
 #include <cstdint>

@@ -23,18 +23,18 @@ void write_cache(GraphBuilder & g, int32_t layer, ggml_tensor * k, ggml_tensor *
 ggml_tensor * attention(GraphBuilder & g, int32_t layer, ggml_tensor * q, int32_t head_dim_k, int32_t head_dim_v,
                         int32_t n_head_kv, const AttentionParams & params) {
     AttentionPlan plan;
-    plan.routines         = g.kernels.attention;
-    plan.dim_k            = head_dim_k;
-    plan.dim_v            = head_dim_v;
-    plan.n_head           = static_cast<int32_t>(q->ne[1]);
-    plan.n_head_kv        = n_head_kv;
-    plan.n_cells          = g.shape.n_kv;
-    plan.scale            = params.scale;
-    plan.softcap          = params.softcap;
-    AttentionPlan & own   = g.attention_plans.emplace_back(plan);
-    ggml_tensor * visible = g.visible(params.window);
-    return attention_nodes(g.ctx, &own, q, g.cache.k(layer), g.cache.v(layer), visible,
-                           g.scratch(attention_scratch_bytes(own)));
+    plan.run       = g.run;
+    plan.routines  = g.kernels.attention;
+    plan.dim_k     = head_dim_k;
+    plan.dim_v     = head_dim_v;
+    plan.n_head    = static_cast<int32_t>(q->ne[1]);
+    plan.n_head_kv = n_head_kv;
+    plan.n_cells   = g.shape.n_kv;
+    plan.scale     = params.scale;
+    plan.softcap   = params.softcap;
+    plan.sinks     = params.sinks != nullptr;
+    return attention_node(g.ctx, g.keep(plan), q, g.cache.k(layer), g.cache.v(layer), g.visible(params.window),
+                          g.scratch(attention_scratch_bytes(plan, q->ne[2], g.n_threads)), params.sinks);
 }
 
 } // namespace pyspec

@@ -6,9 +6,10 @@
 namespace pyspec {
 
 struct AttentionParams {
-    float scale    = 1.0f; // multiplies q.k inside the softmax
-    int32_t window = 0;    // keys with pos_q - pos_k >= window are hidden; 0 = all earlier keys are visible
-    float softcap  = 0.0f; // s = cap * tanh(s / cap) before the mask; 0 = off
+    float scale         = 1.0f;    // multiplies q.k inside the softmax
+    int32_t window      = 0;       // keys with pos_q - pos_k >= window are hidden; 0 = all earlier keys are visible
+    float softcap       = 0.0f;    // s = cap * tanh(s / cap) before the mask; 0 = off
+    ggml_tensor * sinks = nullptr; // f32 {n_head}: a score of each head without a value, or null
 };
 
 // Stores k {head_dim, n_head_kv, n} and v {head_dim_v, n_head_kv, n} of the new tokens into the layer's cells.

@@ -1,5 +1,8 @@
 #include "graph/experts.h"
 
+#include "graph/ffn.h"
+#include "kernels/experts.h"
+#include "kernels/product.h"
 #include "kernels/top_k.h"
 
 #include <cmath>
@@ -7,36 +10,39 @@
 namespace pyspec {
 
 ggml_tensor * experts(GraphBuilder & g, const ExpertWeights & w, ggml_tensor * x) {
-    const int64_t n_embd = x->ne[0];
-    const int64_t n      = x->ne[1];
+    const int64_t n = x->ne[1];
 
-    ggml_tensor * scores        = ggml_mul_mat(g.ctx, w.router, x);
+    ggml_tensor * scores        = linear(g, w.router, x);
     ggml_tensor * probabilities = ggml_soft_max(g.ctx, scores);          // {n_expert, n}
     ggml_tensor * ids           = top_k(g.ctx, probabilities, w.n_used); // I32 {n_used, n}
 
     ggml_tensor * weights =
         ggml_get_rows(g.ctx, ggml_reshape_3d(g.ctx, probabilities, 1, w.n_expert, n), ids); // {1, n_used, n}
+    weights = ggml_reshape_2d(g.ctx, weights, w.n_used, n);
     if (w.renormalise) {
-        weights           = ggml_reshape_2d(g.ctx, weights, w.n_used, n);
         ggml_tensor * sum = ggml_sum_rows(g.ctx, weights);
         sum               = ggml_clamp(g.ctx, sum, 6.103515625e-5f, INFINITY); // the smallest normal f16
         weights           = ggml_div(g.ctx, weights, sum);
-        weights           = ggml_reshape_3d(g.ctx, weights, 1, w.n_used, n);
     }
 
-    x                  = ggml_reshape_3d(g.ctx, x, n_embd, 1, n);
-    ggml_tensor * up   = ggml_mul_mat_id(g.ctx, w.up, x, ids); // {n_ff, n_used, n}
-    ggml_tensor * gate = ggml_mul_mat_id(g.ctx, w.gate, x, ids);
-    ggml_tensor * act  = ggml_swiglu_split(g.ctx, gate, up);
-    ggml_tensor * y    = ggml_mul_mat_id(g.ctx, w.down, act, ids); // {n_embd, n_used, n}
-    y                  = ggml_mul(g.ctx, y, weights);
+    ExpertPlan plan;
+    plan.run                = g.run;
+    plan.n_expert           = w.n_expert;
+    plan.n_used             = w.n_used;
+    const ExpertPlan * sort = g.keep(plan);
+    ggml_tensor * order     = expert_order_node(g.ctx, sort, ids);
 
-    ggml_tensor * sum = nullptr;
-    for (int32_t rank = 0; rank < w.n_used; ++rank) {
-        ggml_tensor * part = ggml_view_2d(g.ctx, y, n_embd, n, y->nb[2], static_cast<size_t>(rank) * y->nb[1]);
-        sum                = sum == nullptr ? part : ggml_add(g.ctx, sum, part);
-    }
-    return w.n_used == 1 ? ggml_cont(g.ctx, sum) : sum;
+    const auto product = [&](std::initializer_list<ggml_tensor *> matrices, ggml_tensor * rows, bool of_pairs) {
+        plan.n_weights     = static_cast<int32_t>(matrices.size());
+        plan.rows_of_pairs = of_pairs;
+        return expert_product_node(g.ctx, g.keep(plan), matrices.begin(), rows, order,
+                                   g.scratch(expert_scratch_bytes(plan, *matrices.begin(), n)));
+    };
+    ggml_tensor * gate_up = same_column_form(w.gate, w.up)
+                                ? product({w.gate, w.up}, x, false)
+                                : ggml_concat(g.ctx, product({w.gate}, x, false), product({w.up}, x, false), 0);
+    ggml_tensor * y       = product({w.down}, gate(g, gate_up, GateActivation::silu), true);
+    return expert_sum_node(g.ctx, sort, y, order, weights);
 }
 
 } // namespace pyspec

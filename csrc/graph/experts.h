@@ -6,13 +6,13 @@
 namespace pyspec {
 
 struct ExpertWeights {
-    ggml_tensor * router = nullptr; // {n_embd, n_expert}, f32
-    ggml_tensor * gate   = nullptr; // {n_embd, n_ff, n_expert}
-    ggml_tensor * up     = nullptr;
-    ggml_tensor * down   = nullptr; // {n_ff, n_embd, n_expert}
-    int32_t n_expert     = 0;
-    int32_t n_used       = 0;
-    bool renormalise     = true; // weights of the chosen experts sum to 1
+    Linear router;                // {n_embd, n_expert}
+    ggml_tensor * gate = nullptr; // {n_embd, n_ff, n_expert}
+    ggml_tensor * up   = nullptr;
+    ggml_tensor * down = nullptr; // {n_ff, n_embd, n_expert}
+    int32_t n_expert   = 0;
+    int32_t n_used     = 0;
+    bool renormalise   = true; // weights of the chosen experts sum to 1
 };
 
 // x {n_embd, n} -> {n_embd, n}: probabilities = softmax(router x); the n_used best experts (lowest id on ties) compute

@@ -1,6 +1,7 @@
 #include "graph/graph_builder.h"
 
 #include "kernels/row_maxima.h"
+#include "kernels/row_nodes.h"
 
 #include <algorithm>
 
@@ -8,9 +9,8 @@ namespace pyspec {
 
 GraphBuilder::GraphBuilder(ggml_context * ctx_, ggml_cgraph * graph_, const GraphShape & shape_, const KvCache & cache_,
                            const GraphOptions & options)
-    : ctx(ctx_), graph(graph_), shape(shape_), cache(cache_), n_ctx(options.n_ctx),
-      max_logits_rows(options.max_logits_rows), n_threads(options.n_threads), kernels(*options.kernels),
-      tap_tensors(shape_.taps.size(), nullptr) {}
+    : ctx(ctx_), graph(graph_), shape(shape_), cache(cache_), n_ctx(options.n_ctx), n_threads(options.n_threads),
+      kernels(*options.kernels), run(options.run), tap_tensors(shape_.taps.size(), nullptr) {}
 
 ggml_tensor * GraphBuilder::tokens() {
     if (tokens_ == nullptr) {
@@ -40,9 +40,27 @@ ggml_tensor * GraphBuilder::visible(int32_t window) {
     return tensor;
 }
 
+ggml_tensor * GraphBuilder::rope_table(const RopeParams & p) {
+    for (const RopeTable & known : rope_tables) {
+        if (known.params == p) {
+            return known.tensor;
+        }
+    }
+    RowPlan plan;
+    plan.run            = run;
+    plan.n_rot          = p.n_rot;
+    plan.adjacent       = p.pairing == RopePairing::adjacent;
+    ggml_tensor * pairs = unit_pairs_node(ctx, keep(plan), positions());
+    ggml_tensor * table =
+        ggml_rope_ext(ctx, pairs, positions(), p.factors, p.n_rot, static_cast<int>(p.pairing), p.n_ctx_orig,
+                      p.freq_base, p.freq_scale, p.ext_factor, p.attn_factor, p.beta_fast, p.beta_slow);
+    rope_tables.push_back({p, table});
+    return table;
+}
+
 ggml_tensor * GraphBuilder::scratch(size_t bytes) {
     if (scratch_ == nullptr || static_cast<size_t>(scratch_->ne[0]) < bytes) {
-        scratch_ = ggml_new_tensor_2d(ctx, GGML_TYPE_I8, static_cast<int64_t>(bytes), n_threads);
+        scratch_ = ggml_new_tensor_1d(ctx, GGML_TYPE_I8, std::max<int64_t>(1, static_cast<int64_t>(bytes)));
     }
     return scratch_;
 }
@@ -70,11 +88,11 @@ bool GraphBuilder::done_after_cache_writes(int32_t layer, int32_t n_layer) const
     return shape.n_outputs == 0 && narrow_after_attention(layer, n_layer);
 }
 
-void GraphBuilder::add_logits(int32_t first_row, ggml_tensor * x) {
-    ggml_tensor * maxima = row_maxima(ctx, x);
-    ggml_set_output(maxima);
-    ggml_build_forward_expand(graph, maxima);
-    logits.push_back({first_row, x, maxima});
+void GraphBuilder::set_logits(ggml_tensor * x) {
+    logits        = x;
+    logits_maxima = row_maxima(ctx, run, x);
+    ggml_set_output(logits_maxima);
+    ggml_build_forward_expand(graph, logits_maxima);
 }
 
 void GraphBuilder::tap(int32_t layer, ggml_tensor * x) {

@@ -6,14 +6,15 @@
 // graphs are kept and reused.
 #pragma once
 
-#include "kernels/attention.h"
+#include "graph/rope_params.h"
+#include "kernels/kernel_run.h"
 #include "kernels/panel_tile.h"
 #include "memory/kv_cache.h"
 
 #include "ggml.h"
 
 #include <cstdint>
-#include <deque>
+#include <memory>
 #include <vector>
 
 namespace pyspec {
@@ -34,10 +35,10 @@ struct GraphShape {
 
 // What all graphs of a context have in common.
 struct GraphOptions {
-    int32_t n_ctx;           // configured context; long-context rope factors are chosen by it
-    int32_t max_logits_rows; // most output rows of one product with the output matrix (it is large)
+    int32_t n_ctx; // configured context; long-context rope factors are chosen by it
     int32_t n_threads;
     const TileSet * kernels;
+    KernelRun * run; // may be without threads where graphs are measured only
 };
 
 class GraphBuilder {
@@ -56,11 +57,10 @@ public:
         ggml_tensor * tensor; // I32 {2, n_tokens}: first cell, one past the last
     };
 
-    // Logits of the output rows first_row, first_row + 1, ...: {n_vocab, rows}, and the maxima of their blocks.
-    struct LogitsPart {
-        int32_t first_row;
-        ggml_tensor * tensor;
-        ggml_tensor * maxima;
+    // Cosines and sines of the positions, for one kind of rotation.
+    struct RopeTable {
+        RopeParams params;
+        ggml_tensor * tensor; // f32 {n_rot, 1, n_tokens}
     };
 
     GraphBuilder(ggml_context * ctx, ggml_cgraph * graph, const GraphShape & shape, const KvCache & cache,
@@ -71,15 +71,23 @@ public:
     const GraphShape & shape;
     const KvCache & cache;
     const int32_t n_ctx;
-    const int32_t max_logits_rows;
     const int32_t n_threads;
     const TileSet & kernels;
+    KernelRun * const run;
 
     ggml_tensor * tokens();    // I32 {n_tokens}
     ggml_tensor * positions(); // I32 {n_tokens}
     ggml_tensor * visible(int32_t window);
-    // Memory for the threads of a node: I8 {bytes, n_threads}. Nodes run one after the other and share it.
+    ggml_tensor * rope_table(const RopeParams & params);
+    // Memory of a node while it runs: I8 {bytes} or more. Nodes run one after the other and share it.
     ggml_tensor * scratch(size_t bytes);
+    // Keeps what a node points at as long as the graph.
+    template <typename T> const T * keep(const T & plan) {
+        auto kept     = std::make_shared<T>(plan);
+        const T * raw = kept.get();
+        kept_.push_back(std::move(kept));
+        return raw;
+    }
 
     // Keeps of x {n, n_tokens} only the rows that get logits.
     ggml_tensor * output_rows(ggml_tensor * x);
@@ -88,8 +96,8 @@ public:
     // After the last layer's cache writes: is nothing else wanted?
     bool done_after_cache_writes(int32_t layer, int32_t n_layer) const;
 
-    // x {n_vocab, rows}: the logits of the output rows first_row, first_row + 1, ...
-    void add_logits(int32_t first_row, ggml_tensor * x);
+    // x {n_vocab, n_outputs}: the logits of the output rows.
+    void set_logits(ggml_tensor * x);
 
     // Export x {n_embd, n_tokens} if tap number `layer` was asked for.
     void tap(int32_t layer, ggml_tensor * x);
@@ -100,10 +108,14 @@ public:
     ggml_tensor * positions_ = nullptr;
     ggml_tensor * rows_      = nullptr; // I32 {n_outputs}
     std::vector<Visible> visibles;
-    std::deque<AttentionPlan> attention_plans; // nodes point at them
+    std::vector<RopeTable> rope_tables;
     std::vector<CacheWrite> cache_writes;
     std::vector<ggml_tensor *> tap_tensors; // in the order of shape.taps
-    std::vector<LogitsPart> logits;
+    ggml_tensor * logits        = nullptr;  // {n_vocab, n_outputs}; null when no rows are wanted
+    ggml_tensor * logits_maxima = nullptr;  // of their blocks
+
+private:
+    std::vector<std::shared_ptr<const void>> kept_;
 };
 
 } // namespace pyspec

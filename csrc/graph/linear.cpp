@@ -1,26 +1,27 @@
 #include "graph/linear.h"
 
-#include "kernels/packed_matrix.h"
 #include "kernels/product.h"
+
+#include <algorithm>
 
 namespace pyspec {
 
+namespace {
+
+ggml_tensor * product(GraphBuilder & g, const ProductWeight * weights, int n, ggml_tensor * x, ggml_tensor * addend) {
+    const ProductPlan * plan = g.keep(product_plan(g.run, weights, n, addend != nullptr));
+    return product_node(g.ctx, plan, weights, x, addend, g.scratch(product_scratch_bytes(weights[0], x->ne[1])));
+}
+
+} // namespace
+
 ggml_tensor * linear(GraphBuilder & g, const Linear & w, ggml_tensor * x, ggml_tensor * addend) {
-    const bool packed = packed_of(w.weight) != nullptr;
-    if (packed && w.scale == nullptr) {
+    if (w.scale == nullptr) {
         const ProductWeight weight{w.weight, w.bias};
-        return packed_product(g.ctx, &weight, 1, x, addend);
+        return product(g, &weight, 1, x, addend);
     }
-    ggml_tensor * y;
-    if (packed) {
-        const ProductWeight weight{w.weight, nullptr};
-        y = packed_product(g.ctx, &weight, 1, x, nullptr);
-    } else {
-        y = ggml_mul_mat(g.ctx, w.weight, x);
-    }
-    if (w.scale != nullptr) {
-        y = ggml_mul(g.ctx, y, w.scale);
-    }
+    const ProductWeight weight{w.weight, nullptr};
+    ggml_tensor * y = ggml_mul(g.ctx, product(g, &weight, 1, x, nullptr), w.scale);
     if (w.bias != nullptr) {
         y = ggml_add(g.ctx, y, w.bias);
     }
@@ -28,22 +29,29 @@ ggml_tensor * linear(GraphBuilder & g, const Linear & w, ggml_tensor * x, ggml_t
 }
 
 ggml_tensor * fused_linear(GraphBuilder & g, std::initializer_list<const Linear *> w, ggml_tensor * x) {
-    if (w.size() > max_product_weights) {
-        return nullptr;
-    }
     ProductWeight weights[max_product_weights];
-    int n = 0;
+    int n            = 0;
+    bool one_node    = w.size() <= max_product_weights;
+    const Linear * a = *w.begin();
     for (const Linear * one : w) {
-        if (packed_of(one->weight) == nullptr || one->scale != nullptr) {
-            return nullptr;
-        }
-        weights[n++] = {one->weight, one->bias};
+        one_node = one_node && one->scale == nullptr && same_column_form(one->weight, a->weight);
     }
-    return packed_product(g.ctx, weights, n, x, nullptr);
+    if (one_node) {
+        for (const Linear * one : w) {
+            weights[n++] = {one->weight, one->bias};
+        }
+        return product(g, weights, n, x, nullptr);
+    }
+    ggml_tensor * all = nullptr;
+    for (const Linear * one : w) {
+        ggml_tensor * y = linear(g, *one, x);
+        all             = all == nullptr ? y : ggml_concat(g.ctx, all, y, 0);
+    }
+    return all;
 }
 
 ggml_tensor * embedding(GraphBuilder & g, ggml_tensor * table, ggml_tensor * ids) {
-    return packed_of(table) != nullptr ? packed_rows(g.ctx, table, ids) : ggml_get_rows(g.ctx, table, ids);
+    return rows_node(g.ctx, g.run, table, ids);
 }
 
 } // namespace pyspec

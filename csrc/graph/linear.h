@@ -17,8 +17,8 @@ struct Linear {
 // x {in, n} -> {out, n}. addend {out, n} or null is added to the result (a residual connection).
 ggml_tensor * linear(GraphBuilder & g, const Linear & w, ggml_tensor * x, ggml_tensor * addend = nullptr);
 
-// Up to three products with the same input as one node -> {sum of the outs, n}, results in the order given. Null when
-// these weights cannot share a node (not packed, or with a scale): then call linear for each.
+// Products with the same input -> {sum of the outs, n}, results in the order given. One node where the weights allow
+// it.
 ggml_tensor * fused_linear(GraphBuilder & g, std::initializer_list<const Linear *> w, ggml_tensor * x);
 
 // Rows of a table: ids I32 {n} -> f32 {n_embd, n}.

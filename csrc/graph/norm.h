@@ -2,12 +2,16 @@
 #pragma once
 
 #include "graph/graph_builder.h"
+#include "kernels/row_nodes.h"
 
 namespace pyspec {
 
 inline ggml_tensor * rms_norm(GraphBuilder & g, ggml_tensor * x, ggml_tensor * w, float eps) {
-    ggml_tensor * y = ggml_rms_norm(g.ctx, x, eps);
-    return w == nullptr ? y : ggml_mul(g.ctx, y, w);
+    RowPlan plan;
+    plan.run      = g.run;
+    plan.routines = g.kernels.rows;
+    plan.eps      = eps;
+    return rms_norm_node(g.ctx, g.keep(plan), x, w);
 }
 
 } // namespace pyspec

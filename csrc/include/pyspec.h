@@ -302,7 +302,8 @@ PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_decode(pyspec_context * ctx, con
 PYSPEC_API int32_t pyspec_n_outputs(const pyspec_context * ctx);
 PYSPEC_API const float * pyspec_logits(const pyspec_context * ctx, int32_t i);
 /* Maxima of row i in blocks of 128 logits, {(n_vocab + 127) / 128} floats, rows follow each other: what the functions
- * that choose tokens take as `maxima`. With them they need not read the row. NULL when out of range. Valid like logits. */
+ * that choose tokens take as `maxima`. With them they need not read the row. NULL when out of range. Valid like logits.
+ */
 PYSPEC_API const float * pyspec_logits_maxima(const pyspec_context * ctx, int32_t i);
 
 /* Tap rows of the last decode: {n_embd, n_tokens} floats, one row for every token of the batch, for the i-th layer
@@ -353,6 +354,17 @@ typedef struct pyspec_context_stats { /* since creation */
 
 PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_context_get_stats(const pyspec_context * ctx,
                                                                   pyspec_context_stats * stats, size_t struct_size);
+
+/* How often each kernel was run since the context was created, as one JSON object: {"product.q4_K": 1680, ...}. Keys
+ * without runs are left out. Products are counted by the type of the matrix:
+ *   product.TYPE, experts.TYPE                     on packed weights
+ *   product_unpacked.TYPE, experts_unpacked.TYPE   on weights as they lie in the file
+ *   attention
+ * May be called while another thread uses the context.
+ * *length is what the text needs without its NUL; a buffer with less room than that and the NUL gets nothing (OPTION,
+ * buf may be NULL if cap is 0, then it is no error). */
+PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_context_kernel_runs(const pyspec_context * ctx, char * buf, size_t cap,
+                                                                    size_t * length);
 
 /* ------------------------------------------------------------------------------------------------------------ sampler
  */

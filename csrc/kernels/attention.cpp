@@ -23,6 +23,13 @@ int32_t rows_at_once(const AttentionPlan & plan) {
     return queries_at_once(plan) * group_of(plan);
 }
 
+size_t thread_bytes(const AttentionPlan & plan) {
+    const size_t n_rows = static_cast<size_t>(rows_at_once(plan));
+    const size_t floats = attention_space(plan.dim_k, plan.dim_v) + 2 * n_rows * attention_stride(plan.dim_v);
+    const size_t bytes  = floats * sizeof(float) + n_rows * (sizeof(float *) + 2 * sizeof(int32_t));
+    return (bytes + 127) / 128 * 128;
+}
+
 // Per thread: space of the routine, partial and total states of a task's rows, and what the routine wants to know of
 // them.
 struct Scratch {
@@ -33,8 +40,8 @@ struct Scratch {
     int32_t * first;
     int32_t * last;
 };
-Scratch scratch_of(const AttentionPlan & plan, const ggml_tensor * scratch, int ith) {
-    char * base = static_cast<char *>(scratch->data) + static_cast<size_t>(ith) * scratch->nb[1];
+Scratch scratch_of(const AttentionPlan & plan, const ggml_tensor * scratch, int thread) {
+    char * base = static_cast<char *>(scratch->data) + static_cast<size_t>(thread) * thread_bytes(plan);
     Scratch s;
     s.space             = reinterpret_cast<float *>(base);
     s.part              = s.space + attention_space(plan.dim_k, plan.dim_v);
@@ -107,8 +114,14 @@ void start(const AttentionPlan & plan, float * total) {
     total[0] = -std::numeric_limits<float>::infinity();
 }
 
-// The result of a row: o / l.
-void finish(const AttentionPlan & plan, const float * total, ggml_tensor * dst, int32_t head, int64_t query) {
+// The result of a row: o / l, after the sink of its head. `part` is room for one more state.
+void finish(const AttentionPlan & plan, float * total, float * part, ggml_tensor * dst, int32_t head, int64_t query) {
+    if (plan.sinks) {
+        std::fill(part, part + attention_stride(plan.dim_v), 0.0f);
+        part[0] = static_cast<const float *>(dst->src[5]->data)[head];
+        part[1] = 1.0f;
+        plan.routines->append(total, part, plan.dim_v);
+    }
     float * y = reinterpret_cast<float *>(static_cast<char *>(dst->data) + static_cast<size_t>(query) * dst->nb[1]) +
                 static_cast<size_t>(head) * static_cast<size_t>(plan.dim_v);
     for (int32_t i = 0; i < plan.dim_v; ++i) {
@@ -116,20 +129,25 @@ void finish(const AttentionPlan & plan, const float * total, ggml_tensor * dst, 
     }
 }
 
+// About what a task costs, in multiply-accumulates of a product.
+int64_t cost_of(const AttentionPlan & plan, int64_t n_rows, int64_t n_cells) {
+    return (4 * n_rows + 8) * n_cells * (plan.dim_k + plan.dim_v);
+}
+
 // Many queries: a task is some queries and one head of K and V, all partitions one after the other.
-void whole_node(ggml_tensor * dst, int ith, int nth, void * data) {
-    const AttentionPlan & plan  = *static_cast<const AttentionPlan *>(data);
+void attend_whole(const AttentionPlan & plan, ggml_tensor * dst) {
     const ggml_tensor * q       = dst->src[0];
     const ggml_tensor * visible = dst->src[3];
-    const Scratch s             = scratch_of(plan, dst->src[4], ith);
     const size_t stride         = attention_stride(plan.dim_v);
     const int64_t n             = q->ne[2];
     const int64_t at_once       = queries_at_once(plan);
     const int64_t n_chunks      = (n + at_once - 1) / at_once;
-    Rows rows{s.q, s.first, s.last, 0, 0, 0};
-    for (int64_t unit = ith; unit < n_chunks * plan.n_head_kv; unit += nth) {
+    const int64_t cost          = cost_of(plan, std::min(n, at_once) * group_of(plan), plan.n_cells);
+    plan.run->for_each(n_chunks * plan.n_head_kv, cost, [&](int64_t unit, int thread) {
+        const Scratch s       = scratch_of(plan, dst->src[4], thread);
         const int32_t head_kv = static_cast<int32_t>(unit % plan.n_head_kv);
         const int64_t first   = unit / plan.n_head_kv * at_once;
+        Rows rows{s.q, s.first, s.last, 0, 0, 0};
         collect(plan, q, visible, head_kv, first, std::min(n, first + at_once), rows);
         for (int32_t r = 0; r < rows.n; ++r) {
             start(plan, s.total + static_cast<size_t>(r) * stride);
@@ -142,44 +160,60 @@ void whole_node(ggml_tensor * dst, int ith, int nth, void * data) {
             }
         }
         for (int32_t r = 0; r < rows.n; ++r) {
-            finish(plan, s.total + static_cast<size_t>(r) * stride, dst, head_kv * group_of(plan) + r % group_of(plan),
-                   first + r / group_of(plan));
+            finish(plan, s.total + static_cast<size_t>(r) * stride, s.part, dst,
+                   head_kv * group_of(plan) + r % group_of(plan), first + r / group_of(plan));
         }
-    }
+    });
 }
 
-// Few queries: a task is one partition and one head of K and V. -> {stride, rows of a head, partitions, heads}
-void partitions_node(ggml_tensor * dst, int ith, int nth, void * data) {
-    const AttentionPlan & plan = *static_cast<const AttentionPlan *>(data);
-    const Scratch s            = scratch_of(plan, dst->src[4], ith);
-    Rows rows{s.q, s.first, s.last, 0, 0, 0};
-    for (int64_t unit = ith; unit < dst->ne[2] * dst->ne[3]; unit += nth) {
+// Few queries: a task is one partition and one head of K and V; what it found lies in scratch behind what belongs to
+// the threads, {stride, rows of a head, heads, partitions}, until all are done and are put together in order.
+void attend_partitions(const AttentionPlan & plan, ggml_tensor * dst) {
+    const ggml_tensor * q       = dst->src[0];
+    const ggml_tensor * visible = dst->src[3];
+    const size_t stride         = attention_stride(plan.dim_v);
+    const int64_t n             = q->ne[2];
+    const int64_t n_rows        = n * group_of(plan);
+    const int64_t n_units       = int64_t{n_partitions(plan)} * plan.n_head_kv;
+    float * parts = reinterpret_cast<float *>(static_cast<char *>(dst->src[4]->data) +
+                                              static_cast<size_t>(plan.run->threads->n_threads()) * thread_bytes(plan));
+    const auto part_of = [&](int64_t unit, int64_t row) {
+        return parts + static_cast<size_t>(unit * n_rows + row) * stride;
+    };
+    plan.run->for_each(n_units, cost_of(plan, n_rows, attention_partition), [&](int64_t unit, int thread) {
+        const Scratch s       = scratch_of(plan, dst->src[4], thread);
         const int32_t head_kv = static_cast<int32_t>(unit % plan.n_head_kv);
         const int32_t p       = static_cast<int32_t>(unit / plan.n_head_kv);
-        collect(plan, dst->src[0], dst->src[3], head_kv, 0, dst->src[0]->ne[2], rows);
-        char * out = static_cast<char *>(dst->data) + static_cast<size_t>(p) * dst->nb[2] +
-                     static_cast<size_t>(head_kv) * dst->nb[3];
-        plan.routines->attend(
-            task_of(plan, dst->src[1], dst->src[2], head_kv, rows, p, s.space, reinterpret_cast<float *>(out)));
-    }
-}
-
-void append_node(ggml_tensor * dst, int ith, int nth, void * data) {
-    const AttentionPlan & plan = *static_cast<const AttentionPlan *>(data);
-    const ggml_tensor * parts  = dst->src[0];
-    const Scratch s            = scratch_of(plan, dst->src[1], ith);
-    const int64_t n_rows       = parts->ne[1];
-    for (int64_t unit = ith; unit < n_rows * plan.n_head_kv; unit += nth) {
+        Rows rows{s.q, s.first, s.last, 0, 0, 0};
+        collect(plan, q, visible, head_kv, 0, n, rows);
+        plan.routines->attend(task_of(plan, dst->src[1], dst->src[2], head_kv, rows, p, s.space, part_of(unit, 0)));
+    });
+    const int64_t append_cost = int64_t{8} * n_partitions(plan) * plan.dim_v;
+    plan.run->for_each(n_rows * plan.n_head_kv, append_cost, [&](int64_t unit, int thread) {
+        const Scratch s       = scratch_of(plan, dst->src[4], thread);
         const int32_t head_kv = static_cast<int32_t>(unit / n_rows);
         const int64_t row     = unit % n_rows;
         start(plan, s.total);
-        for (int64_t p = 0; p < parts->ne[2]; ++p) {
-            const char * part = static_cast<const char *>(parts->data) + static_cast<size_t>(row) * parts->nb[1] +
-                                static_cast<size_t>(p) * parts->nb[2] + static_cast<size_t>(head_kv) * parts->nb[3];
-            plan.routines->append(s.total, reinterpret_cast<const float *>(part), plan.dim_v);
+        for (int32_t p = 0; p < n_partitions(plan); ++p) {
+            plan.routines->append(s.total, part_of(int64_t{p} * plan.n_head_kv + head_kv, row), plan.dim_v);
         }
-        finish(plan, s.total, dst, head_kv * group_of(plan) + static_cast<int32_t>(row) % group_of(plan),
+        finish(plan, s.total, s.part, dst, head_kv * group_of(plan) + static_cast<int32_t>(row) % group_of(plan),
                row / group_of(plan));
+    });
+}
+
+// One partition, or queries enough to keep all threads busy: nothing to put together.
+bool by_partitions(const AttentionPlan & plan, int64_t n) {
+    return n_partitions(plan) > 1 && n <= queries_at_once(plan);
+}
+
+void compute_attention(ggml_tensor * dst, int, int, void * data) {
+    const AttentionPlan & plan = *static_cast<const AttentionPlan *>(data);
+    count(plan.run->counters.attention);
+    if (by_partitions(plan, dst->src[0]->ne[2])) {
+        attend_partitions(plan, dst);
+    } else {
+        attend_whole(plan, dst);
     }
 }
 
@@ -189,28 +223,21 @@ int32_t attention_queries_at_once(int32_t n_head, int32_t n_head_kv) {
     return std::max(1, max_rows / (n_head / n_head_kv));
 }
 
-size_t attention_scratch_bytes(const AttentionPlan & plan) {
-    const size_t n_rows = static_cast<size_t>(rows_at_once(plan));
-    const size_t floats = attention_space(plan.dim_k, plan.dim_v) + 2 * n_rows * attention_stride(plan.dim_v);
-    const size_t bytes  = floats * sizeof(float) + n_rows * (sizeof(float *) + 2 * sizeof(int32_t));
-    return (bytes + 127) / 128 * 128;
+size_t attention_scratch_bytes(const AttentionPlan & plan, int64_t n, int n_threads) {
+    const size_t bytes = static_cast<size_t>(n_threads) * thread_bytes(plan);
+    if (!by_partitions(plan, n)) {
+        return bytes;
+    }
+    const int64_t n_parts = n * plan.n_head * n_partitions(plan);
+    return bytes + static_cast<size_t>(n_parts) * attention_stride(plan.dim_v) * sizeof(float);
 }
 
-ggml_tensor * attention_nodes(ggml_context * ctx, const AttentionPlan * plan, ggml_tensor * q, ggml_tensor * k,
-                              ggml_tensor * v, ggml_tensor * visible, ggml_tensor * scratch) {
-    const int64_t n      = q->ne[2];
-    const int64_t width  = int64_t{plan->dim_v} * plan->n_head;
-    void * data          = const_cast<AttentionPlan *>(plan); // only read
-    ggml_tensor * args[] = {q, k, v, visible, scratch};
-    // One partition, or queries enough to keep all threads busy: no second node.
-    if (n_partitions(*plan) == 1 || n > queries_at_once(*plan)) {
-        return ggml_custom_4d(ctx, GGML_TYPE_F32, width, n, 1, 1, args, 5, whole_node, GGML_N_TASKS_MAX, data);
-    }
-    ggml_tensor * parts =
-        ggml_custom_4d(ctx, GGML_TYPE_F32, static_cast<int64_t>(attention_stride(plan->dim_v)), n * group_of(*plan),
-                       n_partitions(*plan), plan->n_head_kv, args, 5, partitions_node, GGML_N_TASKS_MAX, data);
-    ggml_tensor * last[] = {parts, scratch};
-    return ggml_custom_4d(ctx, GGML_TYPE_F32, width, n, 1, 1, last, 2, append_node, GGML_N_TASKS_MAX, data);
+ggml_tensor * attention_node(ggml_context * ctx, const AttentionPlan * plan, ggml_tensor * q, ggml_tensor * k,
+                             ggml_tensor * v, ggml_tensor * visible, ggml_tensor * scratch, ggml_tensor * sinks) {
+    ggml_tensor * args[] = {q, k, v, visible, scratch, sinks};
+    return ggml_custom_4d(ctx, GGML_TYPE_F32, int64_t{plan->dim_v} * plan->n_head, q->ne[2], 1, 1, args,
+                          sinks == nullptr ? 5 : 6, compute_attention, 1,
+                          const_cast<AttentionPlan *>(plan)); // only read
 }
 
 } // namespace pyspec

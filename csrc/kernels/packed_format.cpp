@@ -39,6 +39,11 @@ TypeSizes sizes_of(ggml_type type) {
         return {320, 32, 64};
     case GGML_TYPE_Q6_K:
         return {384, 32, 32};
+    case GGML_TYPE_F16:
+    case GGML_TYPE_BF16:
+        return {1024, 0, 0};
+    case GGML_TYPE_F32:
+        return {2048, 0, 0};
     default:
         return {0, 0, 0};
     }
@@ -195,6 +200,24 @@ struct GroupsOf16 { // Q6_K
     }
 };
 
+// 32 floats of `size` bytes, whatever they mean.
+template <size_t size> struct FloatBlock {
+    uint8_t values[32][size];
+};
+template <size_t size> struct FloatValues {
+    static constexpr size_t n_values = 32;
+    static void pack(const FloatBlock<size> & b, const Place & at, size_t lane) {
+        for (size_t i = 0; i < n_values; ++i) {
+            std::memcpy(at.quants + (n_lanes * i + lane) * size, b.values[i], size);
+        }
+    }
+    static void unpack(const Place & at, size_t lane, FloatBlock<size> & b) {
+        for (size_t i = 0; i < n_values; ++i) {
+            std::memcpy(b.values[i], at.quants + (n_lanes * i + lane) * size, size);
+        }
+    }
+};
+
 Place place_of(ggml_type type, const PanelLayout & layout, uint8_t * panel, size_t first_block) {
     const TypeSizes sizes = sizes_of(type);
     return {panel + layout.quants_at + first_block * sizes.quants,
@@ -224,16 +247,19 @@ void unpack_as(ggml_type type, const PanelLayout & layout, const uint8_t * panel
 } // namespace
 
 bool is_packable(ggml_type type, int64_t n_in) {
-    return sizes_of(type).quants != 0 && n_in % ggml_blck_size(type) == 0;
+    return sizes_of(type).quants != 0 && n_in % block_values(type) == 0;
 }
 
 PanelLayout panel_layout(ggml_type type, int64_t n_in) {
     const TypeSizes sizes = sizes_of(type);
     PanelLayout layout;
-    layout.n_blocks  = static_cast<size_t>(n_in) / 32;
-    layout.scales_at = layout.n_blocks * sizes.quants;
-    layout.supers_at = layout.scales_at + layout.n_blocks * sizes.scales;
-    layout.bytes     = round_up(layout.supers_at + layout.n_blocks / 8 * sizes.supers, 64);
+    layout.n_blocks    = static_cast<size_t>(n_in) / 32;
+    layout.quant_bytes = sizes.quants;
+    layout.scale_bytes = sizes.scales;
+    layout.super_bytes = sizes.supers;
+    layout.scales_at   = layout.n_blocks * sizes.quants;
+    layout.supers_at   = layout.scales_at + layout.n_blocks * sizes.scales;
+    layout.bytes       = round_up(layout.supers_at + layout.n_blocks / 8 * sizes.supers, 64);
     return layout;
 }
 
@@ -257,6 +283,11 @@ void pack_panel(ggml_type type, int64_t n_in, const void * rows, int64_t n_rows,
         return pack_as<GroupsOf32<BlockQ4_K, false>, BlockQ4_K>(type, layout, rows, n_rows, panel);
     case GGML_TYPE_Q5_K:
         return pack_as<GroupsOf32<BlockQ5_K, true>, BlockQ5_K>(type, layout, rows, n_rows, panel);
+    case GGML_TYPE_F16:
+    case GGML_TYPE_BF16:
+        return pack_as<FloatValues<2>, FloatBlock<2>>(type, layout, rows, n_rows, panel);
+    case GGML_TYPE_F32:
+        return pack_as<FloatValues<4>, FloatBlock<4>>(type, layout, rows, n_rows, panel);
     default:
         return pack_as<GroupsOf16, BlockQ6_K>(type, layout, rows, n_rows, panel);
     }
@@ -281,6 +312,11 @@ void unpack_block(ggml_type type, const PanelLayout & layout, const uint8_t * pa
         return unpack_as<GroupsOf32<BlockQ4_K, false>, BlockQ4_K>(type, layout, panel, lane, i, out);
     case GGML_TYPE_Q5_K:
         return unpack_as<GroupsOf32<BlockQ5_K, true>, BlockQ5_K>(type, layout, panel, lane, i, out);
+    case GGML_TYPE_F16:
+    case GGML_TYPE_BF16:
+        return unpack_as<FloatValues<2>, FloatBlock<2>>(type, layout, panel, lane, i, out);
+    case GGML_TYPE_F32:
+        return unpack_as<FloatValues<4>, FloatBlock<4>>(type, layout, panel, lane, i, out);
     default:
         return unpack_as<GroupsOf16, BlockQ6_K>(type, layout, panel, lane, i, out);
     }

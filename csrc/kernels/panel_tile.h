@@ -13,11 +13,17 @@
 //     Q6_K, each half of 16:   i = dot(q, y) - 32 * sum(y)            sum = fma(float(i), scale * scale_y, sum)
 //
 // with exact integers i and, for K-quants, scale = super_scale * float(group_scale), offset = -super_offset *
-// float(group_offset). All sets but `portable` (which has no fma) therefore give the same bits.
+// float(group_offset). Weights that are floats meet activations that are floats, in two sums that are added at the end:
+//
+//   F16, BF16, F32:  even = fma(w[2j], y[2j], even), odd = fma(w[2j + 1], y[2j + 1], odd), j ascending;  even + odd
+//
+// with f16 and bf16 weights converted exactly. All sets but `portable` (which has no fma) therefore give the same bits;
+// only which of the many values that are no numbers a sum ends in is left open.
 #pragma once
 
 #include "kernels/activation_block.h"
 #include "kernels/attention_partition.h"
+#include "kernels/row_operations.h"
 
 #include "ggml.h"
 
@@ -32,22 +38,33 @@ struct PanelTask {
     const uint8_t * quants; // the regions of the panel, see packed_format.h
     const uint8_t * scales;
     const uint8_t * supers;
-    size_t n_blocks;           // of 32 values along a row
-    const ActivationBlock * x; // column 0
-    size_t x_stride;           // blocks from one column to the next
-    int n_columns;             // 1 .. the set's max_columns
-    float * out;               // [n_columns][16]
+    size_t n_blocks; // of 32 values along a row
+    const void * x;  // column 0: n_blocks ActivationBlocks, or 32 * n_blocks f32 where the weights are floats
+    size_t x_stride; // bytes from one column to the next
+    int n_columns;   // 1 .. the max_columns of the set or of its float tiles
+    float * out;     // [n_columns][16]
+    // `out` holds the sums over the blocks so far: a long row may be walked in pieces, with quants, scales, supers and
+    // x at the next piece each time, and gives the same bits as in one go. Pieces of K-quants are multiples of 8
+    // blocks. Only for quantised types: floats have two sums for each element of `out`.
+    bool resume = false;
 };
 
 using PanelTile = void (*)(const PanelTask & task);
 
-// Routines of one instruction set; tile(type) is null for types that cannot be packed.
-struct TileSet {
-    const char * name;
+// Routines for weights that are floats; tile(type) is null for other types.
+struct FloatTiles {
     int max_columns;
     PanelTile (*tile)(ggml_type type);
+};
+
+// Routines of one instruction set; tile(type) is null for types that cannot be packed and for floats.
+struct TileSet {
+    const char * name;
+    int max_columns; // of the routines for quantised weights
+    PanelTile (*tile)(ggml_type type);
+    const FloatTiles * floats;
     const AttentionRoutines * attention;
-    int64_t node_products; // multiply-accumulates of one thread in less than 0.1 s
+    const RowRoutines * rows;
 };
 
 extern const TileSet avx512_vnni_tiles; // only where the compiler knows x86-64

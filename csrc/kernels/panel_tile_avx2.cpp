@@ -6,9 +6,12 @@
 
 namespace pyspec {
 namespace avx2 {
+extern const FloatTiles float_tiles;
 extern const AttentionRoutines attention_routines;
-}
-extern const TileSet avx2_tiles{"avx2", avx2::max_columns, avx2::tile_of, &avx2::attention_routines, int64_t{1} << 30};
+extern const RowRoutines row_routines;
+} // namespace avx2
+extern const TileSet avx2_tiles{
+    "avx2", avx2::max_columns, avx2::tile_of, &avx2::float_tiles, &avx2::attention_routines, &avx2::row_routines};
 } // namespace pyspec
 
 #endif

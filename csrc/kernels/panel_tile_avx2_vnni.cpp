@@ -7,10 +7,16 @@
 
 namespace pyspec {
 namespace avx2_vnni {
+extern const FloatTiles float_tiles;
 extern const AttentionRoutines attention_routines;
-}
-extern const TileSet avx2_vnni_tiles{"avx2_vnni", avx2_vnni::max_columns, avx2_vnni::tile_of,
-                                     &avx2_vnni::attention_routines, int64_t{1} << 30};
+extern const RowRoutines row_routines;
+} // namespace avx2_vnni
+extern const TileSet avx2_vnni_tiles{"avx2_vnni",
+                                     avx2_vnni::max_columns,
+                                     avx2_vnni::tile_of,
+                                     &avx2_vnni::float_tiles,
+                                     &avx2_vnni::attention_routines,
+                                     &avx2_vnni::row_routines};
 } // namespace pyspec
 
 #endif

@@ -175,16 +175,18 @@ template <typename Type> void prefetch(const PanelTask & t, size_t b) {
 }
 
 template <typename Type, int n_columns> void columns(const PanelTask & t) {
+    const char * x = static_cast<const char *>(t.x);
     __m512 sum[n_columns];
     for (int c = 0; c < n_columns; ++c) {
-        sum[c] = _mm512_setzero_ps();
+        sum[c] = t.resume ? _mm512_loadu_ps(t.out + 16 * c) : _mm512_setzero_ps();
     }
     Unpacked u;
     for (size_t b = 0; b < t.n_blocks; ++b) {
         prefetch<Type>(t, b);
         Type::unpack(t, b, u);
-        const ActivationBlock * y = t.x + b;
-        for (int c = 0; c < n_columns; ++c, y += t.x_stride) {
+        const char * of_block = x + b * sizeof(ActivationBlock);
+        for (int c = 0; c < n_columns; ++c, of_block += t.x_stride) {
+            const auto * y       = reinterpret_cast<const ActivationBlock *>(of_block);
             const __m512 scale_y = _mm512_set1_ps(y->scale);
             if constexpr (Type::n_scales == 2) {
                 const __m512i i0 = dot<0, 4>(_mm512_set1_epi32(-Type::zero_point * y->half_sum[0]), u.w, *y);
@@ -239,10 +241,16 @@ template <typename Type> void tile(const PanelTask & t) {
 } // namespace avx512_vnni
 
 namespace avx512_vnni {
+extern const FloatTiles float_tiles;
 extern const AttentionRoutines attention_routines;
-}
-extern const TileSet avx512_vnni_tiles{"avx512_vnni", 16, avx512_vnni::tile_of, &avx512_vnni::attention_routines,
-                                       int64_t{2} << 30};
+extern const RowRoutines row_routines;
+} // namespace avx512_vnni
+extern const TileSet avx512_vnni_tiles{"avx512_vnni",
+                                       16,
+                                       avx512_vnni::tile_of,
+                                       &avx512_vnni::float_tiles,
+                                       &avx512_vnni::attention_routines,
+                                       &avx512_vnni::row_routines};
 
 } // namespace pyspec
 

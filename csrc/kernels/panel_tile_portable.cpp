@@ -113,15 +113,16 @@ struct Q6_K {
 
 template <typename Type> void tile(const PanelTask & t) {
     constexpr int per_scale = 8 / Type::n_scales;
-    for (int i = 0; i < n_lanes * t.n_columns; ++i) {
+    const char * x          = static_cast<const char *>(t.x);
+    for (int i = 0; i < n_lanes * t.n_columns && !t.resume; ++i) {
         t.out[i] = 0.0f;
     }
     Unpacked u;
     for (size_t b = 0; b < t.n_blocks; ++b) {
         Type::unpack(t, b, u);
         for (int c = 0; c < t.n_columns; ++c) {
-            const ActivationBlock & y = t.x[static_cast<size_t>(c) * t.x_stride + b];
-            float * sum               = t.out + n_lanes * c;
+            const auto & y = reinterpret_cast<const ActivationBlock *>(x + static_cast<size_t>(c) * t.x_stride)[b];
+            float * sum    = t.out + n_lanes * c;
             for (int s = 0; s < Type::n_scales; ++s) {
                 const int32_t of_y = Type::n_scales == 2 ? y.half_sum[s] : y.half_sum[0] + y.half_sum[1];
                 int32_t dot[n_lanes];
@@ -153,8 +154,11 @@ template <typename Type> void tile(const PanelTask & t) {
 } // namespace
 
 namespace portable {
+extern const FloatTiles float_tiles;
 extern const AttentionRoutines attention_routines;
-}
-extern const TileSet portable_tiles{"portable", 8, tile_of, &portable::attention_routines, int64_t{1} << 27};
+extern const RowRoutines row_routines;
+} // namespace portable
+extern const TileSet portable_tiles{
+    "portable", 8, tile_of, &portable::float_tiles, &portable::attention_routines, &portable::row_routines};
 
 } // namespace pyspec

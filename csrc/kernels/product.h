@@ -1,33 +1,50 @@
-// Graph nodes on packed weights: products with activation rows, for any number of rows, in one order of operations, and
-// lookups of single rows.
+// Products of weight matrices with activation rows as graph nodes, and lookups of single rows.
 //
-// Weights that share an input make one node (Q, K and V; gate and up). Activations are quantised once per row: by a
-// node of their own, or, when they are few, by every thread for itself, which costs less than waiting for another node.
-// The bits are the same. A result element is computed by the same sequence of operations whatever the number of rows
-// and threads (panel_tile.h); threads split the output rows. So it is bit-equal for 1 and for 512 rows.
+// Matrices that share an input make one node (Q, K and V; gate and up): the rows are converted to the form that the
+// matrices take once, then the threads take panels of output rows, never parts of a sum. So a result is bit-equal for 1
+// and for 512 rows, for 1 and N threads (weight_matrix.h).
 #pragma once
+
+#include "kernels/kernel_run.h"
 
 #include "ggml.h"
 
+#include <cstddef>
 #include <cstdint>
 
 namespace pyspec {
 
+constexpr int max_product_weights = 3;
+
+// What a product node knows besides its sources. Outlives the graph.
+struct ProductPlan {
+    KernelRun * run = nullptr;
+    int n_weights   = 0;
+    bool biased[max_product_weights]{};
+    bool addend = false;
+};
+
 // One of the matrices of a product.
 struct ProductWeight {
-    ggml_tensor * weight; // {in, out}, packed
+    ggml_tensor * weight; // {in, out}
     ggml_tensor * bias;   // f32 {out} or null: added to the result
 };
 
-constexpr int max_product_weights = 3;
+// Do these matrices take their columns in the same form, so that they can share a node?
+bool same_column_form(const ggml_tensor * a, const ggml_tensor * b);
 
-// weights[i] {in, out_i}, all packed; x f32 {in, rows}, rows contiguous; addend f32 {sum of out_i, rows} or null, added
-// last.
+// The node's plan, to be kept by the caller.
+ProductPlan product_plan(KernelRun * run, const ProductWeight * weights, int n_weights, bool addend);
+// Bytes of scratch that the node needs for rows {n_in, n}.
+size_t product_scratch_bytes(const ProductWeight & weight, int64_t n);
+
+// weights[i] {in, out_i}, of one column form; x f32 {in, rows}, rows contiguous; addend f32 {sum of out_i, rows} or
+// null, added last; scratch I8 {product_scratch_bytes} or more.
 // -> f32 {sum of out_i, rows}: the outputs of weights[0], then those of weights[1], ...
-ggml_tensor * packed_product(ggml_context * ctx, const ProductWeight * weights, int n_weights, ggml_tensor * x,
-                             ggml_tensor * addend);
+ggml_tensor * product_node(ggml_context * ctx, const ProductPlan * plan, const ProductWeight * weights, ggml_tensor * x,
+                           ggml_tensor * addend, ggml_tensor * scratch);
 
-// ids I32 {n} -> f32 {in, n}: rows of a packed table, with the bits that its GGUF form gives.
-ggml_tensor * packed_rows(ggml_context * ctx, ggml_tensor * table, ggml_tensor * ids);
+// ids I32 {n} -> f32 {in, n}: rows of a table, packed or not, with the bits that its GGUF form gives.
+ggml_tensor * rows_node(ggml_context * ctx, KernelRun * run, ggml_tensor * table, ggml_tensor * ids);
 
 } // namespace pyspec

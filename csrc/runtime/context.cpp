@@ -1,5 +1,6 @@
 #include "runtime/context.h"
 
+#include "kernels/attention.h"
 #include "memory/test_memories.h"
 #include "support/log.h"
 #include "support/row_blocks.h"
@@ -93,27 +94,28 @@ Context::Context(std::shared_ptr<const Model> model, const ContextOptions & opti
     }
     logits_maxima_.resize(static_cast<size_t>(options_.n_outputs) *
                           static_cast<size_t>(n_row_blocks(model_->hparams().n_vocab)));
+    threads_                            = ThreadPool::get(options_.n_threads);
+    const ggml_threadpool_params thread = ggml_threadpool_params_default(1);
     logits_buffer_ = ggml_backend_buft_alloc_buffer(ggml_backend_cpu_buffer_type(), need.output_bytes);
+    ggml_thread_   = ggml_threadpool_new(const_cast<ggml_threadpool_params *>(&thread)); // only read
     backend_       = ggml_backend_cpu_init();
-    if (logits_buffer_ == nullptr || backend_ == nullptr) {
-        ggml_backend_free(backend_);
-        ggml_backend_buffer_free(logits_buffer_);
+    if (logits_buffer_ == nullptr || ggml_thread_ == nullptr || backend_ == nullptr) {
+        release();
         throw Error(PYSPEC_OUT_OF_MEMORY,
                     format("cannot reserve %.1f MB for output rows", static_cast<double>(need.output_bytes) / 1e6));
     }
-    try {
-        threads_ = ThreadPool::get(options_.n_threads);
-    } catch (...) {
-        ggml_backend_free(backend_);
-        ggml_backend_buffer_free(logits_buffer_);
-        throw;
-    }
-    ggml_backend_cpu_set_n_threads(backend_, options_.n_threads);
-    ggml_backend_cpu_set_threadpool(backend_, threads_->handle());
+    run_.threads = threads_.get();
+    ggml_backend_cpu_set_n_threads(backend_, 1);
+    ggml_backend_cpu_set_threadpool(backend_, ggml_thread_);
 }
 
 Context::~Context() {
+    release();
+}
+
+void Context::release() {
     ggml_backend_free(backend_);
+    ggml_threadpool_free(ggml_thread_);
     ggml_backend_buffer_free(logits_buffer_);
 }
 
@@ -178,29 +180,8 @@ int32_t Context::padded_cells(int32_t n) const {
     return (n + cell_padding - 1) / cell_padding * cell_padding;
 }
 
-int32_t Context::rows_allowed(int32_t n_kv) const {
-    const Hparams & h     = model_->hparams();
-    const int64_t n_head  = *std::max_element(h.n_head.begin(), h.n_head.end());
-    const int64_t scores  = int64_t{n_kv} * n_head;
-    const int64_t product = std::max(model_->largest_layer_product(), scores * std::max(h.head_dim_k, h.head_dim_v));
-    int64_t rows          = std::min<int64_t>(options_.n_ubatch, max_node_products() / std::max<int64_t>(product, 1));
-    if (rows > 32) {
-        rows = rows / 32 * 32;
-    }
-    return static_cast<int32_t>(std::max<int64_t>(rows, 1));
-}
-
-int64_t Context::max_node_products() const {
-    return model_->kernels().node_products * options_.n_threads;
-}
-
-int32_t Context::output_rows_per_node() const {
-    const int64_t rows = max_node_products() / model_->output_product();
-    return static_cast<int32_t>(std::clamp<int64_t>(rows, 1, 1 << 20));
-}
-
-GraphOptions Context::graph_options() const {
-    return {options_.n_ctx, output_rows_per_node(), options_.n_threads, &model_->kernels()};
+GraphOptions Context::graph_options() {
+    return {options_.n_ctx, options_.n_threads, &model_->kernels(), &run_};
 }
 
 std::vector<GraphShape> Context::worst_shapes() const {
@@ -208,7 +189,7 @@ std::vector<GraphShape> Context::worst_shapes() const {
     const Hparams & h = model_->hparams();
     std::vector<GraphShape> shapes;
     for (int32_t n_kv = padded_cells(1);; n_kv = std::min(2 * n_kv, padded_cells(options_.n_ctx))) {
-        const int32_t rows = std::min(rows_allowed(n_kv), n_kv);
+        const int32_t rows = std::min(options_.n_ubatch, n_kv);
         shapes.push_back({rows, n_kv, std::min(rows, options_.n_outputs), {}});
         // Attention of few queries keeps what it knows of every partition.
         const int32_t few = std::min(rows, attention_queries_at_once(h.n_head[0], h.n_head_kv[0]));
@@ -298,9 +279,8 @@ void Context::decode(const Batch & batch, Job * job) {
         int32_t row = 0;
         for (int32_t first = 0; first < batch.n_tokens;) {
             check_cancelled(job, "decode");
-            const int32_t n_kv_after = padded_cells(std::min(cache_->n_used() + options_.n_ubatch, options_.n_ctx));
-            const int32_t n          = std::min(batch.n_tokens - first, rows_allowed(n_kv_after));
-            int32_t n_out            = 0;
+            const int32_t n = std::min(batch.n_tokens - first, options_.n_ubatch);
+            int32_t n_out   = 0;
             for (int32_t i = first; i < first + n; ++i) {
                 n_out += wants_row(batch, i) ? 1 : 0;
             }
@@ -331,9 +311,9 @@ void Context::run_ubatch(const Batch & batch, int32_t first, int32_t n, int32_t 
     const GraphShape shape{n, padded_cells(head + n), n_rows, tap_layers_};
     BuiltGraph & built = graphs_->get(shape, logits_buffer_);
     GraphBuilder & g   = built.builder();
-    for (const GraphBuilder::LogitsPart & part : g.logits) {
-        part.tensor->data = static_cast<char *>(ggml_backend_buffer_get_base(logits_buffer_)) +
-                            static_cast<size_t>(first_row + part.first_row) * row_bytes;
+    if (g.logits != nullptr) {
+        g.logits->data = static_cast<char *>(ggml_backend_buffer_get_base(logits_buffer_)) +
+                         static_cast<size_t>(first_row) * row_bytes;
     }
     for (const GraphBuilder::CacheWrite & write : g.cache_writes) {
         const size_t offset = static_cast<size_t>(head) * write.cell_bytes;
@@ -361,10 +341,10 @@ void Context::run_ubatch(const Batch & batch, int32_t first, int32_t n, int32_t 
         throw Error(status == GGML_STATUS_ALLOC_FAILED ? PYSPEC_OUT_OF_MEMORY : PYSPEC_DEVICE,
                     format("the backend failed to compute: %s", ggml_status_to_string(status)));
     }
-    const size_t n_blocks = static_cast<size_t>(n_row_blocks(h.n_vocab));
-    for (const GraphBuilder::LogitsPart & part : g.logits) {
-        std::memcpy(logits_maxima_.data() + static_cast<size_t>(first_row + part.first_row) * n_blocks,
-                    part.maxima->data, ggml_nbytes(part.maxima));
+    if (g.logits != nullptr) {
+        const size_t n_blocks = static_cast<size_t>(n_row_blocks(h.n_vocab));
+        std::memcpy(logits_maxima_.data() + static_cast<size_t>(first_row) * n_blocks, g.logits_maxima->data,
+                    ggml_nbytes(g.logits_maxima));
     }
     for (size_t i = 0; i < g.tap_tensors.size(); ++i) {
         std::memcpy(tap_rows_[i].data() + static_cast<size_t>(first) * static_cast<size_t>(h.n_embd),

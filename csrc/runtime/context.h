@@ -82,22 +82,17 @@ public:
     void state_restore(const uint8_t * in, size_t size);
 
     ContextStats stats() const;
+    const KernelCounters & kernel_counters() const { return run_.counters; }
 
 private:
     struct MeasureOnly {};
     Context(std::shared_ptr<const Model> model, const ContextOptions & options, MeasureOnly);
 
+    void release(); // what the destructor of an unfinished object would not
     void resolve_options();
     void make_cache();
     int32_t padded_cells(int32_t n) const;
-    // Most rows that one micro-batch may have over n_kv cells.
-    int32_t rows_allowed(int32_t n_kv) const;
-    // Output rows of one product with the output matrix; more rows become several nodes.
-    int32_t output_rows_per_node() const;
-    // Of one node: a micro-batch is cut so that none takes longer than about 0.1 s (the cancel flag is looked at
-    // between nodes). Cuts never change results.
-    int64_t max_node_products() const;
-    GraphOptions graph_options() const;
+    GraphOptions graph_options();
     std::vector<GraphShape> worst_shapes() const;
     MemoryReport measure();
 
@@ -107,9 +102,11 @@ private:
 
     std::shared_ptr<const Model> model_;
     ContextOptions options_;
+    KernelRun run_; // nodes of the graphs point at it
     std::unique_ptr<KvCache> cache_;
     std::unique_ptr<GraphCache> graphs_;
     std::shared_ptr<ThreadPool> threads_;
+    ggml_threadpool * ggml_thread_       = nullptr; // one: see KernelRun
     ggml_backend_t backend_              = nullptr;
     ggml_backend_buffer_t logits_buffer_ = nullptr; // {n_vocab, options_.n_outputs}
     std::vector<float> logits_maxima_;              // {n_row_blocks(n_vocab), options_.n_outputs}

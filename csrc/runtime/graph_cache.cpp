@@ -18,9 +18,9 @@ size_t node_bound(const Hparams & h) {
 // Logits are written to the context's output rows. With an address already, the allocator leaves them alone; the
 // address is replaced before a graph runs.
 void place_logits(BuiltGraph & built, ggml_backend_buffer_t buffer) {
-    for (const GraphBuilder::LogitsPart & part : built.builder().logits) {
-        part.tensor->buffer = buffer;
-        part.tensor->data   = reinterpret_cast<void *>(uintptr_t{1} << 46);
+    if (ggml_tensor * logits = built.builder().logits) {
+        logits->buffer = buffer;
+        logits->data   = reinterpret_cast<void *>(uintptr_t{1} << 46);
     }
 }
 

@@ -41,13 +41,8 @@ std::shared_ptr<const Model> Model::load(const std::string & path, const ModelOp
     }
 
     for (const TensorLoader::Entry & e : model->tensors_->entries()) {
-        const int64_t n = ggml_nelements(e.tensor);
-        model->n_params_ += n;
-        if (e.tensor->ne[1] != h.n_vocab) {
-            model->largest_layer_product_ = std::max(model->largest_layer_product_, e.tensor->ne[0] * e.tensor->ne[1]);
-        }
+        model->n_params_ += ggml_nelements(e.tensor);
     }
-    model->largest_layer_product_ *= 2; // gate and up are one node
     model->json_ = describe_json(file);
     if (options.pack_weights) {
         auto packed = std::make_unique<PackedWeights>(*model->tensors_, *model->kernels_);
@@ -122,10 +117,6 @@ Model::~Model() {
         ggml_backend_buffer_free(buffer);
     }
     ggml_free(meta_);
-}
-
-int64_t Model::output_product() const {
-    return int64_t{hparams().n_embd} * hparams().n_vocab;
 }
 
 } // namespace pyspec

@@ -39,9 +39,6 @@ public:
     const PackedWeights * packed() const { return packed_.get(); } // null when the weights stay as they are
     const std::string & json() const { return json_; }
     int64_t n_params() const { return n_params_; }
-    // Multiply-accumulates of the largest node of one token inside a layer, and of the output matrix.
-    int64_t largest_layer_product() const { return largest_layer_product_; }
-    int64_t output_product() const;
 
 private:
     Model() = default;
@@ -57,9 +54,8 @@ private:
     std::unique_ptr<PackedWeights> packed_;
     std::vector<ggml_backend_buffer_t> buffers_;
     std::string json_;
-    int64_t n_params_              = 0;
-    int64_t largest_layer_product_ = 0;
-    bool has_weights_              = false;
+    int64_t n_params_ = 0;
+    bool has_weights_ = false;
 };
 
 } // namespace pyspec

@@ -15,6 +15,15 @@ uint64_t available_memory_bytes(const std::string & root = "");
 // known, cut to the control group's processor quota (rounded down). At least 1.
 int physical_cpu_count(const std::string & root = "");
 
+// For a thread that looks at a variable over and over: lets the other thread of its core go first.
+inline void relax_cpu() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+}
+
 // Number of this process; differs in a forked child.
 int64_t process_id();
 

@@ -24,8 +24,8 @@ PackedWeights::PackedWeights(const TensorLoader & tensors, const TileSet & set) 
         const TensorInfo & info = *e.info;
         std::unique_ptr<PackedMatrix> matrix;
         uint64_t bytes = info.bytes;
-        if (e.linear && !e.ggml && ggml_n_dims(e.tensor) <= 2 && is_packable(info.type, info.ne[0])) {
-            matrix          = std::make_unique<PackedMatrix>(info.type, info.ne[0], info.ne[1], set);
+        if (e.linear && !e.ggml && ggml_n_dims(e.tensor) <= 3 && is_packable(info.type, info.ne[0])) {
+            matrix          = std::make_unique<PackedMatrix>(info.type, info.ne[0], info.ne[1], info.ne[2], set);
             e.tensor->extra = matrix.get();
             bytes           = matrix->bytes();
             matrix_bytes_ += bytes;
@@ -42,20 +42,21 @@ bool PackedWeights::holds(const ggml_tensor * tensor) const {
 }
 
 void PackedWeights::pack(const ModelFile & file, const Chunk & chunk, std::vector<uint8_t> & scratch) const {
-    const TensorInfo & info = *chunk.item->info;
-    PackedMatrix & m        = *chunk.item->matrix;
-    const uint64_t row      = row_bytes(info);
-    const int64_t first_row = chunk.first_panel * panel_rows;
-    const int64_t last_row  = std::min(chunk.last_panel * panel_rows, m.n_out);
-    const uint64_t n        = static_cast<uint64_t>(last_row - first_row) * row;
+    const TensorInfo & info   = *chunk.item->info;
+    PackedMatrix & m          = *chunk.item->matrix;
+    const uint64_t row        = row_bytes(info);
+    const int64_t first_row   = chunk.first_panel * panel_rows;
+    const int64_t last_row    = std::min(chunk.last_panel * panel_rows, m.n_out);
+    const int64_t rows_before = chunk.matrix * m.n_out; // of the other matrices of a stack
+    const uint64_t n          = static_cast<uint64_t>(last_row - first_row) * row;
     scratch.resize(std::max<size_t>(scratch.size(), static_cast<size_t>(n)));
-    file.read(info, static_cast<uint64_t>(first_row) * row, scratch.data(), static_cast<size_t>(n));
+    file.read(info, static_cast<uint64_t>(rows_before + first_row) * row, scratch.data(), static_cast<size_t>(n));
+    uint8_t * panels = const_cast<uint8_t *>(m.matrix(chunk.matrix));
     for (int64_t panel = chunk.first_panel; panel < chunk.last_panel; ++panel) {
         const int64_t from = panel * panel_rows;
         pack_panel(info.type, m.n_in,
                    scratch.data() + static_cast<size_t>(static_cast<uint64_t>(from - first_row) * row),
-                   std::min(panel_rows, m.n_out - from),
-                   const_cast<uint8_t *>(m.data) + static_cast<size_t>(panel) * m.layout.bytes);
+                   std::min(panel_rows, m.n_out - from), panels + static_cast<size_t>(panel) * m.layout.bytes);
     }
 }
 
@@ -74,8 +75,10 @@ void PackedWeights::load(const ModelFile & file, int n_threads, LoadProgress & p
         const uint64_t panel  = row_bytes(*item.info) * static_cast<uint64_t>(panel_rows);
         const int64_t at_once = static_cast<int64_t>(std::max<uint64_t>(1, chunk_bytes / panel));
         const int64_t n_panel = n_panels(item.matrix->n_out);
-        for (int64_t first = 0; first < n_panel; first += at_once) {
-            chunks.push_back({&item, first, std::min(n_panel, first + at_once)});
+        for (int64_t matrix = 0; matrix < item.matrix->n_matrices; ++matrix) {
+            for (int64_t first = 0; first < n_panel; first += at_once) {
+                chunks.push_back({&item, matrix, first, std::min(n_panel, first + at_once)});
+            }
         }
     }
 
@@ -90,7 +93,9 @@ void PackedWeights::load(const ModelFile & file, int n_threads, LoadProgress & p
         try {
             for (size_t i = next++; i < chunks.size() && !stop; i = next++) {
                 pack(file, chunks[i], scratch);
-                const int64_t rows = (chunks[i].last_panel - chunks[i].first_panel) * panel_rows;
+                const int64_t n_out = chunks[i].item->matrix->n_out;
+                const int64_t rows =
+                    std::min(n_out, chunks[i].last_panel * panel_rows) - chunks[i].first_panel * panel_rows;
                 done += static_cast<uint64_t>(rows) * row_bytes(*chunks[i].item->info);
                 if (report != nullptr) {
                     const uint64_t now = done;

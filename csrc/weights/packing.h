@@ -35,9 +35,10 @@ private:
         std::unique_ptr<PackedMatrix> matrix; // null: as it is
         uint64_t at;                          // in space_
     };
-    // Some panels of one matrix: what a thread takes at a time.
+    // Some panels of one matrix (of a stack): what a thread takes at a time.
     struct Chunk {
         const Item * item;
+        int64_t matrix;
         int64_t first_panel;
         int64_t last_panel;
     };

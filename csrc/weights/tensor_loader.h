@@ -18,8 +18,8 @@ public:
     // A matrix or expert stack for ggml's products. Shape in ggml order {in, out[, experts]}. Throws FILE_FORMAT when
     // missing or of another shape, UNSUPPORTED when ggml cannot multiply its type.
     ggml_tensor * matrix(const std::string & name, std::initializer_list<int64_t> shape);
-    // A matrix {in, out} that only graph/linear touches, so that it may be packed (weights/packing.h). A tensor that is
-    // asked for both ways stays as it is.
+    // A matrix {in, out} or a stack {in, out, experts} that only graph/linear and graph/experts touch, so that it may
+    // be packed (weights/packing.h). A tensor that is asked for both ways stays as it is.
     ggml_tensor * linear(const std::string & name, std::initializer_list<int64_t> shape);
     // nullptr when absent, checked like linear() when present.
     ggml_tensor * find_linear(const std::string & name, std::initializer_list<int64_t> shape);

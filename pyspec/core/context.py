@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -356,6 +357,17 @@ class Context:
         out = self._ffi.new("pyspec_context_stats *")
         check(self._lib.pyspec_context_get_stats(self.handle, out, self._ffi.sizeof("pyspec_context_stats")))
         return ContextStats(**{name: int(getattr(out, name)) for name in ContextStats.__dataclass_fields__})
+
+    def kernel_runs(self) -> dict[str, int]:
+        """How often each kernel was run since the context was made, by name: `product.q4_K` (packed weights),
+        `product_unpacked.iq4_nl` (weights as they lie in the file), the same with `experts`, and `attention`.
+        """
+        length = self._ffi.new("size_t *")
+        check(self._lib.pyspec_context_kernel_runs(self.handle, self._ffi.NULL, 0, length))
+        room = length[0] + 256  # the numbers may grow meanwhile
+        buffer = self._ffi.new("char[]", room)
+        check(self._lib.pyspec_context_kernel_runs(self.handle, buffer, room, length))
+        return {name: int(n) for name, n in json.loads(self._ffi.string(buffer)).items()}
 
     def memory_report(self) -> MemoryReport:
         """Bytes this context was planned with."""

@@ -277,6 +277,7 @@ class LLM:
             "n_ctx_train": info.n_ctx_train,
             "n_threads": self._live_session().target.n_threads,
             "kernels": info.kernels,
+            "kernel_runs": self._live_session().target.kernel_runs(),
             "packed_bytes": info.packed_bytes,
             "cache_types": (self._options["type_k"], self._options["type_v"]),
             "rollback": self._live_session().rollback,

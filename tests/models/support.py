@@ -19,10 +19,9 @@ Logits = npt.NDArray[np.float32]
 
 # f32 weights, f32 cache: measured 2e-7 … 2e-6.
 F32_TOLERANCE = 1e-5
-# Gelu is a table of halves in ggml's CPU backend: where two sums differ in the last bit, an entry flips now
-# and then by 1/2048. Measured up to 2e-4, for pyspec and for the float64 reference alike; the smallest mistake
-# of test_perturbations.py gives 8e-3.
-GELU_TOLERANCE = 4e-4
+# Gelu is a table of halves in ggml's CPU backend, whose entries are off by up to 1/2048; ours is computed. Measured up to
+# 5e-4; the smallest mistake of test_perturbations.py gives 8e-3.
+GELU_TOLERANCE = 8e-4
 F16_CACHE_TOLERANCE = 5e-3
 Q8_CACHE_TOLERANCE = 2e-2
 

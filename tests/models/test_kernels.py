@@ -16,7 +16,8 @@ from tests.conftest import TinyFiles
 
 from .support import prompt, relative_error
 
-PACKABLE = ["q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k", "q5_k", "q6_k"]
+FLOATS = ["f16", "bf16", "f32"]
+PACKABLE = ["q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k", "q5_k", "q6_k", *FLOATS]
 SETS = ["avx512_vnni", "avx2_vnni", "avx2", "portable"]
 
 
@@ -47,21 +48,34 @@ def test_packable_types_are_packed(tiny: TinyFiles, dtype: str) -> None:
         matrices = sum(
             tensor["bytes"]
             for tensor in model.tensors
-            if tensor["type"].lower() == dtype and tensor["name"] != "token_embd.weight"
+            if tensor["type"].lower() == dtype
+            and len(tensor["shape"]) == 2
+            and tensor["name"] != "token_embd.weight"
         )
         assert matrices > 0
-        assert model.info.packed_bytes >= matrices  # the token table is only looked up, unless it is tied
+        # the token table is only looked up, unless it is tied; norms are not matrices
+        assert matrices <= model.info.packed_bytes <= 1.1 * matrices
         assert model.info.kernels in SETS
         assert plain.info.packed_bytes == plan.info.packed_bytes == 0
 
 
 def test_other_types_stay(tiny: TinyFiles) -> None:
-    with Model(tiny.path("llama", dtype="f16")) as model:
+    with Model(tiny.path("llama", dtype="iq4_nl")) as model:
         assert model.info.packed_bytes == 0
 
 
 @pytest.mark.parametrize("kernels", SETS)
-@pytest.mark.parametrize(("family", "dtype"), [("llama", "q4_k"), ("qwen2", "q8_0"), ("gemma3", "q5_1")])
+@pytest.mark.parametrize(
+    ("family", "dtype"),
+    [
+        ("llama", "q4_k"),
+        ("qwen2", "q8_0"),
+        ("gemma3", "q5_1"),
+        ("gemma3", "f16"),
+        ("llama", "bf16"),
+        ("phi3", "f32"),
+    ],
+)
 def test_every_set_is_exact(
     tiny: TinyFiles, family: str, dtype: str, kernels: str, count_cases: Callable[[int], None]
 ) -> None:
@@ -75,7 +89,7 @@ def test_every_set_is_exact(
         whole = rows(model, tokens, 40)
         for chunk in (1, 3, 7, 17):
             assert np.array_equal(rows(model, tokens, chunk), whole)
-        assert relative_error(whole, rows(best, tokens, 40)) <= 0.03
+        assert relative_error(whole, rows(best, tokens, 40)) <= (0.001 if dtype in FLOATS else 0.03)
     count_cases(4 * len(tokens))
 
 
@@ -93,3 +107,31 @@ def test_unknown_sets_are_refused(tiny: TinyFiles) -> None:
         OptionError, match=r"kernels 'mmx' are unknown; choose from auto, avx512_vnni, .*portable"
     ):
         Model(tiny.path("llama"), kernels="mmx")
+
+
+def runs_after_a_decode(path: Path, **options: bool) -> tuple[dict[str, int], int]:
+    """Kernel runs of one decode, and the number of layers."""
+    with Model(path, **options) as model, Context(model, n_ctx=256, n_threads=2) as context:
+        assert context.kernel_runs() == {}
+        context.decode(list(range(5, 25)))
+        return context.kernel_runs(), int(model.metadata[f"{model.info.architecture}.block_count"])
+
+
+def test_kernel_runs_are_counted(tiny: TinyFiles) -> None:
+    """The fast kernels computed every product: what is not counted as such was not computed by them."""
+    runs, n_layer = runs_after_a_decode(tiny.path("llama", dtype="q8_0"))
+    assert runs == {"product.q8_0": 7 * n_layer + 1, "attention": n_layer}
+
+    runs, n_layer = runs_after_a_decode(tiny.path("llama", dtype="q8_0"), pack_weights=False)
+    assert runs == {"product_unpacked.q8_0": 7 * n_layer + 1, "attention": n_layer}
+
+    runs, n_layer = runs_after_a_decode(tiny.path("llama", dtype="iq4_nl"))
+    assert runs == {"product_unpacked.iq4_nl": 7 * n_layer + 1, "attention": n_layer}
+
+    runs, n_layer = runs_after_a_decode(tiny.path("llama_moe", dtype="q8_0"))
+    assert runs == {
+        "product.q8_0": 4 * n_layer + 1,
+        "product.f32": n_layer,
+        "experts.q8_0": 3 * n_layer,
+        "attention": n_layer,
+    }

@@ -1,6 +1,7 @@
 // Attention over the cache: right for every cache type and instruction set, and a query's bits depend neither on the
 // queries beside it, nor on threads, nor on what lies in cells it may not see.
 #include "check.h"
+#include "kernel_fixtures.h"
 
 #include "kernels/attention.h"
 #include "kernels/instruction_set.h"
@@ -26,7 +27,12 @@ struct Shape {
     int32_t n_head_kv;
     float softcap;
     int32_t window; // 0: none
+    bool sinks = false;
 };
+
+float sink_of(int32_t head) {
+    return 2.0f - 1.5f * static_cast<float>(head);
+}
 
 constexpr int32_t n_cells = 1024;
 
@@ -85,7 +91,8 @@ std::vector<float> compute(Data & d, const TileSet & set, int32_t first, int32_t
     static std::vector<uint8_t> arena(96u << 20);
     ggml_context * ctx = ggml_init({arena.size(), arena.data(), false});
     const Shape & s    = d.shape;
-    AttentionPlan plan{set.attention, s.dim_k, s.dim_v, s.n_head, s.n_head_kv, n_seen, d.scale(), s.softcap};
+    AttentionPlan plan{&run_with(n_threads), set.attention, s.dim_k,   s.dim_v,   s.n_head,
+                       s.n_head_kv,          n_seen,        d.scale(), s.softcap, s.sinks};
     ggml_tensor * q       = ggml_new_tensor_3d(ctx, GGML_TYPE_F32, s.dim_k, s.n_head, n);
     ggml_tensor * k       = ggml_new_tensor_2d(ctx, d.k.type, static_cast<int64_t>(d.k.width), n_cells);
     ggml_tensor * v       = ggml_new_tensor_2d(ctx, d.v.type, static_cast<int64_t>(d.v.width), n_cells);
@@ -99,11 +106,18 @@ std::vector<float> compute(Data & d, const TileSet & set, int32_t first, int32_t
         static_cast<int32_t *>(visible->data)[2 * i + 1] = first + i + 1;
     }
     ggml_tensor * scratch =
-        ggml_new_tensor_2d(ctx, GGML_TYPE_I8, static_cast<int64_t>(attention_scratch_bytes(plan)), n_threads);
-    ggml_tensor * y     = attention_nodes(ctx, &plan, q, k, v, visible, scratch);
+        ggml_new_tensor_1d(ctx, GGML_TYPE_I8, static_cast<int64_t>(attention_scratch_bytes(plan, n, n_threads)));
+    ggml_tensor * sinks = nullptr;
+    if (s.sinks) {
+        sinks = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, s.n_head);
+        for (int32_t h = 0; h < s.n_head; ++h) {
+            static_cast<float *>(sinks->data)[h] = sink_of(h);
+        }
+    }
+    ggml_tensor * y     = attention_node(ctx, &plan, q, k, v, visible, scratch, sinks);
     ggml_cgraph * graph = ggml_new_graph(ctx);
     ggml_build_forward_expand(graph, y);
-    CHECK(ggml_graph_compute_with_ctx(ctx, graph, n_threads) == GGML_STATUS_SUCCESS);
+    CHECK(ggml_graph_compute_with_ctx(ctx, graph, 1) == GGML_STATUS_SUCCESS);
     std::vector<float> out(static_cast<size_t>(s.dim_v * s.n_head * n));
     std::memcpy(out.data(), y->data, out.size() * sizeof(float));
     ggml_free(ctx);
@@ -133,6 +147,9 @@ double error_of(const Data & d, const float * got, int32_t i) {
             }
             p.push_back(std::exp(score));
             sum += p.back();
+        }
+        if (s.sinks) {
+            sum += std::exp(static_cast<double>(sink_of(h)));
         }
         for (int32_t x = 0; x < s.dim_v; ++x) {
             double value = 0.0;
@@ -184,8 +201,9 @@ void check_shape(const Shape & s, ggml_type type_k, ggml_type type_v, const Tile
 int main() {
     ggml_cpu_init();
     const Shape shapes[] = {
-        {64, 64, 9, 3, 0.0f, 0},    {128, 128, 12, 2, 0.0f, 0}, {256, 256, 4, 1, 0.0f, 96}, {32, 48, 4, 4, 0.0f, 0},
-        {20, 24, 2, 1, 15.0f, 300}, {64, 64, 2, 2, 30.0f, 0},   {16, 16, 80, 1, 0.0f, 0},
+        {64, 64, 9, 3, 0.0f, 0},  {128, 128, 12, 2, 0.0f, 0},      {256, 256, 4, 1, 0.0f, 96},
+        {32, 48, 4, 4, 0.0f, 0},  {20, 24, 2, 1, 15.0f, 300},      {64, 64, 2, 2, 30.0f, 0},
+        {16, 16, 80, 1, 0.0f, 0}, {64, 64, 8, 2, 0.0f, 128, true},
     };
     for (const TileSet * set : available_tile_sets()) {
         std::printf("%s\n", set->name);

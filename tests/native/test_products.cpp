@@ -1,6 +1,7 @@
 // Packed weights: the packed form keeps every bit, products are right for every type and instruction set, and their
 // bits depend neither on the number of columns nor of threads nor on the set.
 #include "check.h"
+#include "kernel_fixtures.h"
 
 #include "kernels/activation_block.h"
 #include "kernels/instruction_set.h"
@@ -22,8 +23,9 @@ using namespace pyspec;
 
 namespace {
 
-constexpr ggml_type types[] = {GGML_TYPE_Q4_0, GGML_TYPE_Q4_1, GGML_TYPE_Q5_0, GGML_TYPE_Q5_1,
-                               GGML_TYPE_Q8_0, GGML_TYPE_Q4_K, GGML_TYPE_Q5_K, GGML_TYPE_Q6_K};
+constexpr ggml_type quantised_types[] = {GGML_TYPE_Q4_0, GGML_TYPE_Q4_1, GGML_TYPE_Q5_0, GGML_TYPE_Q5_1,
+                                         GGML_TYPE_Q8_0, GGML_TYPE_Q4_K, GGML_TYPE_Q5_K, GGML_TYPE_Q6_K};
+constexpr ggml_type float_types[]     = {GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_F32};
 
 // Own code for distributions: the library's differ between compilers.
 std::vector<float> random_values(size_t n, unsigned seed, float scale) {
@@ -39,6 +41,13 @@ std::vector<float> random_values(size_t n, unsigned seed, float scale) {
     return values;
 }
 
+std::vector<uint8_t> random_rows(ggml_type type, int64_t n_in, int64_t n_out, unsigned seed) {
+    const std::vector<float> raw = random_values(static_cast<size_t>(n_in * n_out), seed, 0.2f);
+    std::vector<uint8_t> rows(ggml_row_size(type, n_in) * static_cast<size_t>(n_out));
+    ggml_quantize_chunk(type, raw.data(), rows.data(), 0, n_out, n_in, nullptr);
+    return rows;
+}
+
 // A matrix in GGUF form, in floats and packed.
 struct Matrix {
     ggml_type type;
@@ -50,13 +59,16 @@ struct Matrix {
     PackedMatrix packed;
 
     Matrix(ggml_type type_, int64_t n_in_, int64_t n_out_, const TileSet & set, unsigned seed)
-        : type(type_), n_in(n_in_), n_out(n_out_), packed(type_, n_in_, n_out_, set) {
-        const std::vector<float> raw = random_values(static_cast<size_t>(n_in * n_out), seed, 0.2f);
-        gguf.resize(ggml_row_size(type, n_in) * static_cast<size_t>(n_out));
-        ggml_quantize_chunk(type, raw.data(), gguf.data(), 0, n_out, n_in, nullptr);
-        floats.resize(raw.size());
-        ggml_get_type_traits(type)->to_float(gguf.data(), floats.data(), n_in * n_out);
+        : Matrix(type_, n_in_, n_out_, set, random_rows(type_, n_in_, n_out_, seed)) {}
 
+    Matrix(ggml_type type_, int64_t n_in_, int64_t n_out_, const TileSet & set, std::vector<uint8_t> rows)
+        : type(type_), n_in(n_in_), n_out(n_out_), gguf(std::move(rows)), floats(static_cast<size_t>(n_in * n_out)),
+          packed(type_, n_in_, n_out_, 1, set) {
+        if (type == GGML_TYPE_F32) {
+            std::memcpy(floats.data(), gguf.data(), gguf.size());
+        } else {
+            ggml_get_type_traits(type)->to_float(gguf.data(), floats.data(), n_in * n_out);
+        }
         space.assign(packed.bytes() + 64, 0xa5);
         uint8_t * data = space.data();
         while (reinterpret_cast<uintptr_t>(data) % 64 != 0) {
@@ -98,6 +110,7 @@ std::vector<float> compute(const std::vector<Matrix *> & matrices, const std::ve
     }
     ggml_cgraph * graph = ggml_new_graph(ctx);
     std::vector<ProductWeight> weights;
+    ProductPlan plan;
     std::vector<ggml_tensor *> results;
     for (Matrix * m : matrices) {
         ggml_tensor * w = ggml_new_tensor_2d(ctx, m->type, n_in, m->n_out);
@@ -117,12 +130,16 @@ std::vector<float> compute(const std::vector<Matrix *> & matrices, const std::ve
         weights.push_back({w, bias});
     }
     if (!options.ggml) {
-        results.push_back(packed_product(ctx, weights.data(), static_cast<int>(weights.size()), input, addend));
+        KernelRun & run       = run_with(options.n_threads);
+        plan                  = product_plan(&run, weights.data(), static_cast<int>(weights.size()), addend != nullptr);
+        const size_t bytes    = std::max<size_t>(1, product_scratch_bytes(weights[0], columns));
+        ggml_tensor * scratch = ggml_new_tensor_1d(ctx, GGML_TYPE_I8, static_cast<int64_t>(bytes));
+        results.push_back(product_node(ctx, &plan, weights.data(), input, addend, scratch));
     }
     for (ggml_tensor * y : results) {
         ggml_build_forward_expand(graph, y);
     }
-    CHECK(ggml_graph_compute_with_ctx(ctx, graph, options.n_threads) == GGML_STATUS_SUCCESS);
+    CHECK(ggml_graph_compute_with_ctx(ctx, graph, 1) == GGML_STATUS_SUCCESS);
     std::vector<float> out(static_cast<size_t>(n_out * columns));
     int64_t row = 0;
     for (const ggml_tensor * y : results) {
@@ -164,16 +181,19 @@ void keeps_every_bit(ggml_type type, const TileSet & set) {
     for (const int64_t n_out : {1, 16, 19}) {
         const Matrix m(type, 512, n_out, set, 5);
         CHECK(m.packed.bytes() == packed_bytes(type, 512, n_out));
-        const int64_t n_values  = ggml_blck_size(type);
-        const size_t block_size = ggml_type_size(type);
+        CHECK(m.packed.layout.bytes % 64 == 0);
+        const int64_t n_values  = block_values(type);
+        const size_t block_size = ggml_row_size(type, n_values);
         std::vector<uint8_t> block(max_gguf_block);
-        for (int64_t row = 0; row < n_out; ++row) {
+        const std::vector<uint8_t> nothing(max_gguf_block, 0);
+        for (int64_t row = 0; row < n_panels(n_out) * panel_rows; ++row) {
             const uint8_t * panel = m.packed.data + static_cast<size_t>(row / panel_rows) * m.packed.layout.bytes;
             for (int64_t b = 0; b < 512 / n_values; ++b) {
                 unpack_block(type, m.packed.layout, panel, row % panel_rows, b, block.data());
                 const size_t at =
                     static_cast<size_t>(row) * ggml_row_size(type, 512) + static_cast<size_t>(b) * block_size;
-                CHECK(std::memcmp(block.data(), m.gguf.data() + at, block_size) == 0);
+                const uint8_t * want = row < n_out ? m.gguf.data() + at : nothing.data();
+                CHECK(std::memcmp(block.data(), want, block_size) == 0);
             }
         }
     }
@@ -182,19 +202,60 @@ void keeps_every_bit(ggml_type type, const TileSet & set) {
           1.03 * static_cast<double>(ggml_row_size(type, 1536)) * 256);
 }
 
+// Floats, element by element: in the order that panel_tile.h promises.
+void keeps_order(const Matrix & m, bool fused, const std::vector<float> & x, int64_t columns,
+                 const std::vector<float> & got) {
+    const auto add = [&](float a, float b, float s) { return fused ? std::fma(a, b, s) : a * b + s; };
+    bool right     = true;
+    for (int64_t column = 0; column < columns; ++column) {
+        for (int64_t row = 0; row < m.n_out; ++row) {
+            const float * w = m.floats.data() + row * m.n_in;
+            const float * y = x.data() + column * m.n_in;
+            float even      = 0.0f;
+            float odd       = 0.0f;
+            for (int64_t i = 0; i < m.n_in; i += 2) {
+                even = add(w[i], y[i], even);
+                odd  = add(w[i + 1], y[i + 1], odd);
+            }
+            right = right && got[static_cast<size_t>(column * m.n_out + row)] == even + odd;
+        }
+    }
+    CHECK(right);
+}
+
+// How far from exact results may be. Quantised: both ggml's products and ours round activations to 8 bits; ours, in
+// blocks of 32, must not be worse by more than chance. F16 and BF16: ggml rounds activations to that type, we do not.
+// F32: ggml adds up 16 times as many sums of a sixteenth of the length, which is more exact; the error of two random
+// walks of n / 2 steps stays below sqrt(n) / 2 roundings.
+double allowed_error(const Matrix & m, double of_ggml) {
+    switch (m.type) {
+    case GGML_TYPE_F16:
+    case GGML_TYPE_BF16:
+        return 0.05 * of_ggml;
+    case GGML_TYPE_F32:
+        return std::max(of_ggml, std::ldexp(1.0 + std::sqrt(static_cast<double>(m.n_in)) / 2.0, -24));
+    default:
+        return 1.1 * of_ggml + 1e-6;
+    }
+}
+
 void multiplies(ggml_type type, const TileSet & set) {
     constexpr int64_t columns = 33;
-    const bool small          = ggml_blck_size(type) == 32;
+    const bool small          = ggml_blck_size(type) <= 32;
+    const bool fused          = std::strcmp(set.name, "portable") != 0;
     const std::vector<int64_t> widths =
         small ? std::vector<int64_t>{32, 64, 96, 576, 1536} : std::vector<int64_t>{256, 768, 1536};
     for (const int64_t n_in : widths) {
-        Matrix m(type, n_in, n_in == 576 ? 100 : 17, set, static_cast<unsigned>(n_in));
+        const int64_t n_out = n_in == 32 ? 1 : n_in == 64 ? 15 : n_in == 576 ? 100 : 17;
+        Matrix m(type, n_in, n_out, set, static_cast<unsigned>(n_in));
         const std::vector<float> x     = random_values(static_cast<size_t>(n_in * columns), 77, 3.0f);
         const std::vector<float> whole = compute({&m}, x, columns, {});
-        // Both round activations to 8 bits; ours, in blocks of 32, must not be worse than ggml's by more than chance.
-        const double ours = error_of(whole, m, x, columns);
-        CHECK(ours <= 1.1 * error_of(compute({&m}, x, columns, {1, true}), m, x, columns) + 1e-6);
+        const double ours              = error_of(whole, m, x, columns);
+        CHECK(ours <= allowed_error(m, error_of(compute({&m}, x, columns, {1, true}), m, x, columns)));
         CHECK(ours > 0.0);
+        if (m.packed.takes_floats) {
+            keeps_order(m, fused, x, columns, whole);
+        }
         for (int64_t width = 1; width <= columns; width += check::sanitized ? 4 : 1) {
             for (const int n_threads : {1, 2, 3}) {
                 if (check::sanitized && n_threads != 2) {
@@ -205,18 +266,18 @@ void multiplies(ggml_type type, const TileSet & set) {
                 CHECK(same(compute({&m}, some, width, {n_threads}), whole.data() + first * m.n_out));
             }
         }
-        if (std::strcmp(set.name, "portable") != 0) { // all sets with fused additions give the same bits
+        if (fused) { // all sets with fused additions give the same bits
             Matrix other(type, n_in, m.n_out, *available_tile_sets().front(), static_cast<unsigned>(n_in));
             CHECK(same(compute({&other}, x, columns, {}), whole.data()));
         }
     }
 }
 
-void shares_inputs(const TileSet & set) {
-    Matrix q(GGML_TYPE_Q4_K, 768, 40, set, 1);
-    Matrix k(GGML_TYPE_Q8_0, 768, 16, set, 2);
-    Matrix v(GGML_TYPE_Q6_K, 768, 7, set, 3);
-    for (const int64_t columns : {1, 2, 9, 40}) { // quantised by each thread, and by a node of their own
+void shares_inputs(const TileSet & set, ggml_type type_q, ggml_type type_k, ggml_type type_v) {
+    Matrix q(type_q, 768, 40, set, 1);
+    Matrix k(type_k, 768, 16, set, 2);
+    Matrix v(type_v, 768, 7, set, 3);
+    for (const int64_t columns : {1, 2, 9, 40}) {
         const std::vector<float> x     = random_values(static_cast<size_t>(768 * columns), 9, 2.0f);
         const std::vector<float> fused = compute({&q, &k, &v}, x, columns, {2, false, true, true});
         int64_t row                    = 0;
@@ -244,15 +305,107 @@ void looks_rows_up(ggml_type type, const TileSet & set) {
     table->extra        = const_cast<PackedMatrix *>(&m.packed);
     ggml_tensor * index = ggml_new_tensor_1d(ctx, GGML_TYPE_I32, static_cast<int64_t>(ids.size()));
     std::memcpy(index->data, ids.data(), ids.size() * sizeof(int32_t));
-    ggml_tensor * y     = packed_rows(ctx, table, index);
+    ggml_tensor * y     = rows_node(ctx, &run_with(2), table, index);
     ggml_cgraph * graph = ggml_new_graph(ctx);
     ggml_build_forward_expand(graph, y);
-    CHECK(ggml_graph_compute_with_ctx(ctx, graph, 2) == GGML_STATUS_SUCCESS);
+    CHECK(ggml_graph_compute_with_ctx(ctx, graph, 1) == GGML_STATUS_SUCCESS);
     for (size_t i = 0; i < ids.size(); ++i) {
         CHECK(std::memcmp(static_cast<const float *>(y->data) + 512 * i, m.floats.data() + 512 * ids[i],
                           512 * sizeof(float)) == 0);
     }
     ggml_free(ctx);
+}
+
+// A long row in pieces gives the bits that it gives in one go.
+void goes_on(ggml_type type, const TileSet & set) {
+    const Matrix m(type, 1536, 16, set, 21);
+    const PanelLayout & layout = m.packed.layout;
+    const size_t unit          = static_cast<size_t>(block_values(type)) / 32;
+    std::vector<ActivationBlock> x(static_cast<size_t>(m.packed.max_columns) * layout.n_blocks);
+    const std::vector<float> values = random_values(32 * x.size(), 22, 2.0f);
+    quantise_row(values.data(), values.size(), x.data());
+    for (int columns = 1; columns <= m.packed.max_columns; ++columns) {
+        std::vector<float> whole(static_cast<size_t>(16 * columns), 7.0f);
+        PanelTask task{};
+        task.n_blocks  = layout.n_blocks;
+        task.x_stride  = layout.n_blocks * sizeof(ActivationBlock);
+        task.n_columns = columns;
+        task.out       = whole.data();
+        const auto run = [&](size_t first) {
+            task.quants = m.packed.data + layout.quants_at + first * layout.quant_bytes;
+            task.scales = m.packed.data + layout.scales_at + first * layout.scale_bytes;
+            task.supers = m.packed.data + layout.supers_at + first / 8 * layout.super_bytes;
+            task.x      = x.data() + first;
+            m.packed.tile(task);
+        };
+        run(0);
+        for (const size_t step : {1, 4, 5, 6}) {           // the last piece may be shorter
+            std::vector<float> pieces(whole.size(), 9.0f); // not read by the first piece
+            task.out = pieces.data();
+            for (size_t first = 0; first < layout.n_blocks; first += step * unit) {
+                task.n_blocks = std::min(step * unit, layout.n_blocks - first);
+                task.resume   = first > 0;
+                run(first);
+            }
+            CHECK(same(pieces, whole.data()));
+        }
+    }
+}
+
+bool same_number(float a, float b) {
+    return a == b || (std::isnan(a) && std::isnan(b));
+}
+
+// One value in each row, zeros beside it: every value of 16 bits, and many of 32, must come out as they are.
+void floats_keep_their_values(ggml_type type, const TileSet & set) {
+    const size_t size         = ggml_type_size(type);
+    constexpr uint32_t edge[] = {0,          0x80000000, 1,          0x807fffff, 0x00800000, 0x7f7fffff,
+                                 0x7f800000, 0xff800000, 0x7fc00000, 0x7f800001, 0xffffffff, 0x33800000};
+    std::mt19937 generator(8);
+    std::vector<uint8_t> rows(65536 * 32 * size, 0);
+    std::vector<float> values(65536);
+    for (uint32_t row = 0; row < 65536; ++row) {
+        uint32_t bits = row;
+        if (type == GGML_TYPE_F32) {
+            bits = row < std::size(edge) ? edge[row] : static_cast<uint32_t>(generator());
+        }
+        std::memcpy(rows.data() + (row * 32 + row % 32) * size, &bits, size); // little end first
+        const uint32_t as_f32 = type == GGML_TYPE_BF16 ? bits << 16 : bits;
+        std::memcpy(&values[row], &as_f32, sizeof as_f32);
+        if (type == GGML_TYPE_F16) { // sign, 5 bits of exponent with bias 15, 10 bits of mantissa
+            const int exponent = static_cast<int>(row >> 10 & 31);
+            const float digits = static_cast<float>(row & 1023);
+            const float size_of =
+                exponent == 31 ? (digits == 0.0f ? INFINITY : NAN)
+                               : std::ldexp(exponent == 0 ? digits : 1024.0f + digits, std::max(exponent, 1) - 25);
+            values[row] = row >> 15 == 1 ? -size_of : size_of;
+        }
+    }
+    Matrix m(type, 32, 65536, set, std::move(rows));
+    std::vector<float> x(64, 1.0f);
+    x[37]                      = NAN;
+    const std::vector<float> y = compute({&m}, x, 2, {});
+    bool right                 = true;
+    bool shown                 = true;
+    for (size_t row = 0; row < values.size(); ++row) {
+        right = right && same_number(y[row], values[row]);
+        shown = shown && std::isnan(y[65536 + row]);
+    }
+    CHECK(right);
+    CHECK(shown); // what is no number reaches its own column and no other
+}
+
+void packable() {
+    for (const ggml_type type : float_types) {
+        CHECK(is_packable(type, 32) && is_packable(type, 96) && !is_packable(type, 48) && !is_packable(type, 1));
+    }
+    CHECK(is_packable(GGML_TYPE_Q6_K, 256) && !is_packable(GGML_TYPE_Q6_K, 128));
+    CHECK(!is_packable(GGML_TYPE_IQ4_NL, 256) && !is_packable(GGML_TYPE_I32, 256));
+    for (const TileSet * set : available_tile_sets()) { // no more columns than the set has room for
+        const PackedMatrix m(GGML_TYPE_F32, 32, 16, 1, *set);
+        CHECK(m.takes_floats && m.max_columns <= set->max_columns && m.max_columns <= set->floats->max_columns);
+        CHECK(!PackedMatrix(GGML_TYPE_Q4_0, 32, 16, 1, *set).takes_floats);
+    }
 }
 
 void odd_values() {
@@ -306,15 +459,24 @@ void forced_sets() {
 int main() {
     ggml_cpu_init();
     forced_sets();
+    packable();
     odd_values();
     for (const TileSet * set : available_tile_sets()) {
         std::printf("%s\n", set->name);
-        for (const ggml_type type : types) {
+        for (const ggml_type type : quantised_types) {
             keeps_every_bit(type, *set);
             looks_rows_up(type, *set);
             multiplies(type, *set);
+            goes_on(type, *set);
         }
-        shares_inputs(*set);
+        for (const ggml_type type : float_types) {
+            keeps_every_bit(type, *set);
+            looks_rows_up(type, *set);
+            multiplies(type, *set);
+            floats_keep_their_values(type, *set);
+        }
+        shares_inputs(*set, GGML_TYPE_Q4_K, GGML_TYPE_Q8_0, GGML_TYPE_Q6_K);
+        shares_inputs(*set, GGML_TYPE_F16, GGML_TYPE_F32, GGML_TYPE_BF16);
     }
     return check_report();
 }

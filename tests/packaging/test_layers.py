@@ -35,7 +35,7 @@ BESIDE = {"fetch": {"errors", "_version"}}
 
 #: Products and attention, ggml's and our own; only these files may call them (and csrc/kernels, which defines some).
 PRODUCTS = re.compile(
-    r"\b(ggml_(?:mul_mat\w*|flash_attn\w*|out_prod\w*)|packed_product|packed_rows|attention_nodes)\s*\("
+    r"\b(ggml_(?:mul_mat\w*|flash_attn\w*|out_prod\w*)|product_node|rows_node|expert_product_node|attention_node)\s*\("
 )
 PRODUCT_FILES = {"graph/linear.cpp", "graph/experts.cpp", "graph/attention.cpp"}
 
@@ -111,7 +111,9 @@ def test_only_the_seam_calls_products() -> None:
             bad.append(name)
     assert not bad, f"only {sorted(PRODUCT_FILES)} may call products and attention: {bad}"
     seam = "".join((CSRC / name).read_text(encoding="utf-8") for name in PRODUCT_FILES)
-    assert {"packed_product", "packed_rows", "attention_nodes", "ggml_mul_mat"} <= set(PRODUCTS.findall(seam))
+    assert {"product_node", "rows_node", "expert_product_node", "attention_node"} <= set(
+        PRODUCTS.findall(seam)
+    )
 
 
 def test_systems_are_known_to_support_only() -> None:
@@ -192,7 +194,7 @@ def test_python_rule_can_fail(room: str, text: str, count: int) -> None:
 def test_product_rule_can_fail() -> None:
     assert PRODUCTS.search("cur = ggml_mul_mat(ctx, w, x);")
     assert PRODUCTS.search("ggml_flash_attn_ext (ctx, q, k, v)")
-    assert PRODUCTS.search("return packed_product(g.ctx, w, 1, x, nullptr);")
+    assert PRODUCTS.search("return product_node(g.ctx, plan, w, x, nullptr, scratch);")
     assert not PRODUCTS.search("ggml_mul(ctx, a, b)")
 
 

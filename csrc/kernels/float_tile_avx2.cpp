@@ -1,4 +1,4 @@
-// Attention for the set avx2.
+// Products of float weights for the set avx2.
 #if defined(__x86_64__)
 
 #include "ggml.h"
@@ -6,6 +6,6 @@
 #define PYSPEC_TILE_SET avx2
 #include "kernels/simd_avx2.inc"
 // after the vectors
-#include "kernels/attention_partition.inc"
+#include "kernels/float_tile.inc"
 
 #endif

@@ -1,4 +1,4 @@
-// Attention for the set avx512_vnni.
+// Products of float weights for the set avx512_vnni.
 #if defined(__x86_64__)
 
 #include "ggml.h"
@@ -6,6 +6,6 @@
 #define PYSPEC_TILE_SET avx512_vnni
 #include "kernels/simd_avx512.inc"
 // after the vectors
-#include "kernels/attention_partition.inc"
+#include "kernels/float_tile.inc"
 
 #endif

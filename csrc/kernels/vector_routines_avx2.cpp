@@ -1,0 +1,14 @@
+// Attention and operations on rows for the set avx2.
+#if defined(__x86_64__)
+
+#include "ggml.h"
+
+#define PYSPEC_TILE_SET avx2
+#include "kernels/simd_avx2.inc"
+// after the vectors
+#include "kernels/simd_exponential.inc"
+// after exp
+#include "kernels/attention_partition.inc"
+#include "kernels/row_operations.inc"
+
+#endif
