@@ -120,7 +120,7 @@ function(pyspec_kernel_settings)
     foreach(set avx512_vnni avx2_vnni avx2)
         set_source_files_properties(
             "csrc/kernels/panel_tile_${set}.cpp" "csrc/kernels/float_tile_${set}.cpp"
-            "csrc/kernels/vector_routines_${set}.cpp"
+            "csrc/kernels/vector_routines_${set}.cpp" "tools/bench/native/roofline_${set}.cpp"
             PROPERTIES COMPILE_OPTIONS "${${set}}")
     endforeach()
 endfunction()
