@@ -15,7 +15,7 @@ struct RooflineLoops {
     // nothing is left out.
     uint64_t (*read)(const uint8_t * data, size_t n);
     // `rounds` times dot_macs multiply-accumulates of 8-bit numbers on operands that are at hand.
-    uint64_t (*dot)(uint64_t rounds);
+    void (*dot)(uint64_t rounds);
     uint64_t dot_macs;
 };
 

@@ -25,21 +25,19 @@ uint64_t read(const uint8_t * data, size_t n) {
 
 constexpr int n_values = 4096; // in the first-level cache
 
-uint64_t dot(uint64_t rounds) {
+void dot(uint64_t rounds) {
     uint8_t w[n_values];
     int8_t y[n_values];
     std::memset(w, 3, sizeof w);
     std::memset(y, -5, sizeof y);
-    uint64_t total = 0;
     for (uint64_t i = 0; i < rounds; ++i) {
         __asm__ volatile("" : : "r"(w), "r"(y) : "memory"); // they may have changed
         int32_t sum = 0;
         for (int j = 0; j < n_values; ++j) {
             sum += w[j] * y[j];
         }
-        total += static_cast<uint32_t>(sum);
+        __asm__ volatile("" : : "r"(sum)); // it is wanted
     }
-    return total;
 }
 
 } // namespace

@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <vector>
 
 namespace pyspec::bench {
@@ -26,10 +25,5 @@ size_t cache_bytes();
 // Memory aligned to 64 bytes. Throws OUT_OF_MEMORY when more is asked for than can be used without swapping: the system
 // would hand it out, and end the process when it is touched.
 AlignedBuffer memory_for(size_t bytes);
-
-// One number of a thread, on a cache line of its own.
-struct alignas(64) Apart {
-    uint64_t value = 0;
-};
 
 } // namespace pyspec::bench
