@@ -35,12 +35,12 @@ lint: $(VENV)/ready
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
-	$(VENV)/bin/clang-format --dry-run -Werror $$(find csrc tests -name '*.h' -o -name '*.c' -o -name '*.cpp')
+	$(VENV)/bin/clang-format --dry-run -Werror $$(find csrc tests tools -name '*.h' -o -name '*.c' -o -name '*.cpp')
 
 format: $(VENV)/ready
 	$(VENV)/bin/ruff check --fix --exit-zero .
 	$(VENV)/bin/ruff format .
-	$(VENV)/bin/clang-format -i $$(find csrc tests -name '*.h' -o -name '*.c' -o -name '*.cpp')
+	$(VENV)/bin/clang-format -i $$(find csrc tests tools -name '*.h' -o -name '*.c' -o -name '*.cpp')
 
 # For example: make bench ARGS="tn --model smollm2"
 bench: build

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tools.bench import native_program
 from tools.bench.__main__ import BENCHMARKS, main
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,6 +35,11 @@ def run(what: str, model: Path, tmp_path: Path, *more: str) -> dict[str, Any]:
     return found
 
 
+@pytest.fixture(autouse=True)
+def small_roofline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_program, "ROOFLINE_OPTIONS", ("--span", "1", "--passes", "1"))
+
+
 @pytest.mark.parametrize("what", list(BENCHMARKS))
 def test_the_json_contract(what: str, tiny: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = tiny.path("llama")
@@ -47,6 +53,9 @@ def test_the_json_contract(what: str, tiny: Any, tmp_path: Path, capsys: pytest.
     elif what == "tn":
         assert list(ours) == list(peer) == list(ratio) == ["1", "2", "3", "5"]
         assert all(ratio[n] == pytest.approx(peer[n] / ours[n]) for n in ours)
+        roofline = data["details"]["roofline"]
+        assert list(roofline["share"]) == ["1", "2", "3", "5"]
+        assert roofline["macs"] > 0 and all(share > 0 for share in roofline["share"].values())
     elif what == "load":
         assert set(ours) == set(peer) == set(ratio) >= {"load_s", "first_token_s", "rss_mib"}
         assert ours["first_token_s"] > ours["load_s"] and peer["first_token_s"] > peer["load_s"]
@@ -116,6 +125,15 @@ def test_json_on_stdout_moves_the_table(tiny: Any, capsys: pytest.CaptureFixture
         (["decode", "--repeat", "0"], "'0' is not a whole number from 1"),
         (["decode", "--threads", "two"], "'two' is not a whole number from 0"),
         (["decode", "--peer", "other"], "invalid choice: 'other'"),
+        (["tn", "--types", "Q4_K"], "--types belongs to kernels, not to tn"),
+        (["load", "--warm"], "--warm belongs to kernels, not to load"),
+        (
+            ["kernels", "--model", "smollm2"],
+            "--model belongs to decode, prefill, tn, load, round, spec, not to kernels",
+        ),
+        (["kernels", "--offline"], "--offline belongs to decode"),
+        (["kernels", "--columns", "0"], "'0' is not a width"),
+        (["kernels", "--shapes", "large"], "invalid choice: 'large'"),
     ],
 )
 def test_wrong_arguments(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -163,5 +181,5 @@ def test_the_module_runs_from_the_root() -> None:
     found = subprocess.run(
         [sys.executable, "-m", "tools.bench", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    for what in BENCHMARKS:
+    for what in (*BENCHMARKS, "kernels"):
         assert what in found.stdout

@@ -23,6 +23,7 @@ class FixedContest:
     def __init__(self, settings: Settings, result: Result) -> None:
         self.ours = self.peer = SimpleNamespace(ask=lambda do, **arguments: {})
         self.chosen: list[str] = []
+        self.model: dict[str, Any] = {}
 
     def __enter__(self) -> FixedContest:
         return self
@@ -55,6 +56,7 @@ def test_units(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(speed, "Contest", FixedContest)
+    monkeypatch.setattr(speed, "add_roofline", lambda result, model: None)
     result = benchmark(Settings("", "m", Path("m"), tokens=10, prompt_tokens=20, widths=(1, 4)))
     assert result.pyspec == pytest.approx(ours)
     assert result.peer == pytest.approx(peer)

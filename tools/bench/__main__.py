@@ -1,4 +1,4 @@
-"""Command line: `python -m tools.bench WHAT --model MODEL ...`, from the root of the source tree."""
+"""Command line: `python -m tools.bench WHAT ...`, from the root of the source tree."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .contest import Settings, progress
+from .kernels import SHAPES, KernelSettings, kernels
 from .loading import load
 from .machine import file_record, machine
 from .process import BenchError
@@ -21,6 +22,7 @@ from .speed import decode, prefill, tn
 from .worker import CONTESTANTS
 from .workloads import KINDS
 
+#: Those of a model; `kernels` has none.
 BENCHMARKS: dict[str, Callable[[Settings], Result]] = {
     "decode": decode,
     "prefill": prefill,
@@ -33,6 +35,11 @@ PEERS = [name for name in CONTESTANTS if name != "pyspec"]
 
 #: Options that only some benchmarks have, with their defaults by benchmark. Given elsewhere they are refused.
 SPECIAL: dict[str, dict[str, Any]] = {
+    "model": dict.fromkeys(BENCHMARKS, "smollm2"),
+    "peer": dict.fromkeys(BENCHMARKS, PEERS[0]),
+    "n_ctx": dict.fromkeys(BENCHMARKS, 4096),
+    "offline": dict.fromkeys(BENCHMARKS, False),
+    "accept_licence": dict.fromkeys(BENCHMARKS, False),
     "fill": {"decode": 128, "tn": 128},
     "tokens": {"decode": 128, "round": 256, "spec": 256},
     "prompt_tokens": {"prefill": 512},
@@ -41,6 +48,11 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "draft": {"spec": None},
     "drafters": {"spec": None},
     "n_draft": {"spec": None},
+    "types": {"kernels": ()},
+    "columns": {"kernels": (1, 2, 4, 8, 16)},
+    "shapes": {"kernels": "small"},
+    "kernels": {"kernels": "auto"},
+    "warm": {"kernels": False},
 }
 
 
@@ -70,47 +82,65 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace, special: dict[str, Any]) -> Result:
-    path = _find(options.model, options)
-    draft = special.pop("draft", None)
-    files = {"model": path} if draft is None else {"model": path, "draft": _find(draft, options)}
-    peer = None if options.peer == "none" or options.what == "round" else options.peer
-    settings = Settings(
-        what=options.what,
-        model=options.model,
-        path=path,
-        threads=options.threads,
-        repeat=options.repeat,
-        peer=peer,
-        n_ctx=options.n_ctx,
-        draft_name=draft,
-        draft=files.get("draft"),
-        **special,
-    )
-    progress("reading the files")
-    records = {role: file_record(file) for role, file in files.items()}
     about = machine()
-    result = BENCHMARKS[options.what](settings)
+    if options.what == "kernels":
+        result = kernels(KernelSettings(threads=options.threads, repeat=options.repeat, **special))
+        compared = True
+    else:
+        result = _run_on_model(options, special)
+        compared = options.what != "round" and special["peer"] != "none"
     progress("")
-    result.files, result.machine = records, about
+    result.machine = about
     result.settings["repeat"] = options.repeat
     if about["load_average"] > about["cpus"] / 2:
         result.notes.append(
             f"The machine was busy when this began (load {about['load_average']} on {about['cpus']} CPUs): "
             "the numbers are not worth much."
         )
-    if options.what != "round" and peer is None:
+    if options.what != "round" and not compared:
         result.notes.append("No peer was measured.")
-    elif options.repeat < 7 and peer is not None:
+    elif options.repeat < 7 and compared:
         result.notes.append(f"Only {options.repeat} pairs: take at least 7 before believing a ratio.")
     return result
 
 
-def _find(name: str, options: argparse.Namespace) -> Path:
+def _run_on_model(options: argparse.Namespace, special: dict[str, Any]) -> Result:
+    own = dict(special)
+    name, peer, n_ctx, offline, accept_licence = (
+        own.pop(key) for key in ("model", "peer", "n_ctx", "offline", "accept_licence")
+    )
+
+    def find(wanted: str) -> Path:
+        return _find(wanted, offline=offline, accept_licence=accept_licence)
+
+    path = find(name)
+    draft = own.pop("draft", None)
+    files = {"model": path} if draft is None else {"model": path, "draft": find(draft)}
+    settings = Settings(
+        what=options.what,
+        model=name,
+        path=path,
+        threads=options.threads,
+        repeat=options.repeat,
+        peer=None if peer == "none" or options.what == "round" else peer,
+        n_ctx=n_ctx,
+        draft_name=draft,
+        draft=files.get("draft"),
+        **own,
+    )
+    progress("reading the files")
+    records = {role: file_record(file) for role, file in files.items()}
+    result = BENCHMARKS[options.what](settings)
+    result.files = records
+    return result
+
+
+def _find(name: str, *, offline: bool, accept_licence: bool) -> Path:
     from pyspec.errors import PyspecError
     from pyspec.fetch import resolve_model
 
     try:
-        path = resolve_model(name, offline=options.offline, accept_licence=options.accept_licence)
+        path = resolve_model(name, offline=offline, accept_licence=accept_licence)
     except PyspecError as error:
         raise BenchError(str(error)) from None
     if not path.is_file():
@@ -138,10 +168,11 @@ def _parser() -> argparse.ArgumentParser:
         description="Measure pyspec beside a peer: same file, same threads, each in its own process, in turns.",
         epilog="decode, prefill: tokens per second. tn: milliseconds to decode n tokens together. load: time and memory "
         "up to the first token. round: what a speculative round costs beside the backend's work. spec: whole answers "
-        "with drafters beside the peer's plain ones. Ratios above 1: pyspec is faster.",
+        "with drafters beside the peer's plain ones. kernels: products of packed matrices beside ggml's and beside what the "
+        "machine can do. Ratios above 1: pyspec is faster.",
     )
-    parser.add_argument("what", choices=list(BENCHMARKS), help="what to measure")
-    parser.add_argument("--model", default="smollm2", help="GGUF file or manifest name (default: smollm2)")
+    parser.add_argument("what", choices=[*BENCHMARKS, "kernels"], help="what to measure")
+    parser.add_argument("--model", help="GGUF file or manifest name (default: smollm2)")
     parser.add_argument("--draft", help="spec: GGUF file or manifest name of the draft model")
     parser.add_argument("--drafters", help='spec: drafters, as in "ngram-simple:n=12,m=48,draft-simple"')
     parser.add_argument("--n-draft", type=_whole(1), help="spec: longest draft of the draft model")
@@ -150,12 +181,14 @@ def _parser() -> argparse.ArgumentParser:
         "--repeat", type=_whole(1), default=7, help="pairs; medians are reported (default: 7)"
     )
     parser.add_argument(
-        "--peer", choices=[*PEERS, "none"], default=PEERS[0], help="whom to compare with (round has no peer)"
+        "--peer",
+        choices=[*PEERS, "none"],
+        help=f"whom to compare with (default: {PEERS[0]}; round has no peer)",
     )
     parser.add_argument(
         "--json", metavar="FILE", help='also write everything as JSON; "-": to stdout, the table to stderr'
     )
-    parser.add_argument("--n-ctx", type=_whole(1), default=4096, help="size of the context (default: 4096)")
+    parser.add_argument("--n-ctx", type=_whole(1), help="size of the context (default: 4096)")
     parser.add_argument(
         "--fill", type=_whole(1), help="decode, tn: tokens in memory beforehand (default: 128)"
     )
@@ -167,9 +200,23 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--widths", type=_widths, help="tn: values of n (default: 1-16,24,32,48,64)")
     parser.add_argument("--kinds", type=_kinds, help=f"round, spec: some of {','.join(KINDS)} (default: all)")
-    parser.add_argument("--offline", action="store_true", help="never fetch a model")
     parser.add_argument(
-        "--accept-licence", action="store_true", help="accept the terms of a model that is fetched"
+        "--types", type=_types, help='kernels: types, as in "Q4_K,Q6_K" (default: all packed ones)'
+    )
+    parser.add_argument("--columns", type=_widths, help="kernels: numbers of columns (default: 1,2,4,8,16)")
+    parser.add_argument(
+        "--shapes", choices=list(SHAPES), help="kernels: matrices, see the README (default: small)"
+    )
+    parser.add_argument("--kernels", metavar="NAME", help="kernels: instruction set (default: auto)")
+    parser.add_argument(
+        "--warm", action="store_true", default=None, help="kernels: weights in the caches, not from memory"
+    )
+    parser.add_argument("--offline", action="store_true", default=None, help="never fetch a model")
+    parser.add_argument(
+        "--accept-licence",
+        action="store_true",
+        default=None,
+        help="accept the terms of a model that is fetched",
     )
     return parser
 
@@ -200,6 +247,11 @@ def _widths(text: str) -> tuple[int, ...]:
             raise argparse.ArgumentTypeError(f"{piece!r} is not a width from 1 to 2048, or a range like 1-16")
         found += numbers
     return tuple(dict.fromkeys(found))
+
+
+def _types(text: str) -> tuple[str, ...]:
+    """Names as ggml's, in capitals; which ones there are, the native program knows."""
+    return tuple(dict.fromkeys(text.upper().split(",")))
 
 
 def _kinds(text: str) -> tuple[str, ...]:

@@ -49,6 +49,7 @@ class Contest:
     def __init__(self, settings: Settings, result: Result) -> None:
         self.settings = settings
         self.result = result
+        self.model: dict[str, Any] = {}  # what our side said about the opened model
         self._stack = ExitStack()
         try:
             self.ours = self._stack.enter_context(Worker("pyspec"))
@@ -80,6 +81,7 @@ class Contest:
 
     def opened(self, reply: dict[str, Any], need: int) -> None:
         """Note what came out of opening our side."""
+        self.model = reply
         self.result.threads, n_ctx = reply["threads"], reply["n_ctx"]
         self.result.settings["n_ctx"] = n_ctx
         if "kernels" in reply:

@@ -65,7 +65,7 @@ class Worker:
         except BrokenPipeError:
             line = ""
         if not line:
-            raise BenchError(f"{self.name}: {_ending(process.wait())} during {do!r}")
+            raise BenchError(f"{self.name}: {ending(process.wait())} during {do!r}")
         process.send_signal(signal.SIGSTOP)
         reply = json.loads(line)
         if "error" in reply:
@@ -92,7 +92,7 @@ class Worker:
         self.close()
 
 
-def _ending(code: int) -> str:
+def ending(code: int) -> str:
     """What a return code says, as the middle of a sentence."""
     if code >= 0:
         return f"its process ended with exit code {code}"

@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import Any
 
 from .contestant import Contestant, memory_in_use
+from .roofline import multiplied_matrices
 
 
 class PyspecContestant(Contestant):
@@ -45,7 +46,8 @@ class PyspecContestant(Contestant):
         from pyspec import Context, Model
 
         self._model = Model(path)
-        n_ctx_train = self._model.info.n_ctx_train
+        info = self._model.info
+        n_ctx_train = info.n_ctx_train
         self._context = Context(
             self._model,
             n_ctx=min(n_ctx, n_ctx_train) if n_ctx_train > 0 else n_ctx,
@@ -55,7 +57,9 @@ class PyspecContestant(Contestant):
         return {
             "threads": self._context.n_threads,
             "n_ctx": self._context.n_ctx,
-            "kernels": self._model.info.kernels,
+            "kernels": info.kernels,
+            "packed_bytes": info.packed_bytes,
+            "matrices": multiplied_matrices(self._model.tensors, info.n_expert, info.n_expert_used),
         }
 
     def append(self, tokens: Sequence[int], rows: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import asdict
 from typing import Any
 
@@ -25,6 +26,7 @@ def as_json(result: Result) -> dict[str, Any]:
             "machine": result.machine,
             "files": result.files,
             "notes": result.notes,
+            "roofline": result.roofline,
             "spread": {
                 side: {key: asdict(found) for key, found in spread.items()}
                 for side, spread in result.spread.items()
@@ -35,10 +37,13 @@ def as_json(result: Result) -> dict[str, Any]:
 
 
 def as_text(result: Result) -> str:
-    """Heading, table, notes."""
-    lines = [*_heading(result), "", *table(_rows(result))]
+    """Heading, table, roofline, notes. Of kernels everything fits into 80 columns."""
+    fit = _wrapped if result.what == "kernels" else list
+    lines = [*fit(_heading(result)), "", *table(_rows(result))]
+    if result.roofline:
+        lines += ["", *_wrapped(_roofline(result.roofline))]
     if result.notes:
-        lines += ["", *result.notes]
+        lines += ["", *fit(result.notes)]
     return "\n".join(lines)
 
 
@@ -66,7 +71,8 @@ def number(value: float | None) -> str:
 
 def _heading(result: Result) -> list[str]:
     machine, lines = result.machine, []
-    lines.append(f"{result.what}: {result.model}, {result.threads} threads, {result.unit}")
+    about = [result.model, f"{result.threads} threads", result.unit]
+    lines.append(f"{result.what}: {', '.join(filter(None, about))}")
     for role, record in result.files.items():
         lines.append(f"{role}: {record['name']}, {record['bytes']} bytes, sha256 {record['sha256']}")
     lines += [f"{name}: {version}" for name, version in result.versions.items()]
@@ -78,6 +84,23 @@ def _heading(result: Result) -> list[str]:
         lines.append(f"CPU features: {' '.join(machine['cpu_features'])}")
     shown = {key: value for key, value in result.settings.items() if value is not None}
     lines.append("settings: " + ", ".join(f"{key} {_setting(value)}" for key, value in shown.items()))
+    return lines
+
+
+def _wrapped(lines: list[str]) -> list[str]:
+    return [piece for line in lines for piece in textwrap.wrap(line, 79, subsequent_indent="  ") or [""]]
+
+
+def _roofline(found: dict[str, Any]) -> list[str]:
+    lines = [
+        f"roofline: {number(found['read_gb_s'])} GB/s read, {number(found['dot_gmac_s'])} GMAC/s of 8-bit numbers "
+        f"({found['kernels']}, {found['threads']} threads)"
+    ]
+    if "bytes" in found:
+        lines.append(
+            f"a decode reads {number(found['bytes'] / 1e6)} MB of weights and multiplies {number(found['macs'] / 1e6)} "
+            "million for each token"
+        )
     return lines
 
 
@@ -94,6 +117,8 @@ def _setting(value: Any) -> str:
 def _rows(result: Result) -> list[list[str]]:
     if result.what == "round":
         return _round_rows(result)
+    if result.what == "kernels":
+        return _kernel_rows(result)
     rows = [["", "pyspec", "quartiles", "peer", "quartiles", "ratio", "quartiles"]]
     keys = list(result.pyspec)
     for key in keys:
@@ -117,11 +142,15 @@ def _cells(found: Summary | None) -> list[str]:
 
 
 def _extra_columns(result: Result, keys: list[str]) -> dict[str, list[str]]:
-    """What only some benchmarks have: T(n)/T(1), or the counts of speculation."""
-    if result.what == "tn" and "1" in keys:
-        columns = {"T(n)/T(1)": [number(result.pyspec[key] / result.pyspec["1"]) for key in keys]}
-        if result.peer:
-            columns["peer T(n)/T(1)"] = [number(result.peer[key] / result.peer["1"]) for key in keys]
+    """What only some benchmarks have: T(n)/T(1) and the roofline, or the counts of speculation."""
+    columns = {}
+    if result.what == "tn":
+        if "1" in keys:
+            columns["T(n)/T(1)"] = [number(result.pyspec[key] / result.pyspec["1"]) for key in keys]
+            if result.peer:
+                columns["peer T(n)/T(1)"] = [number(result.peer[key] / result.peer["1"]) for key in keys]
+        if result.roofline:
+            columns["roofline"] = [_percent(result.roofline["share"][key]) for key in keys]
         return columns
     if result.what == "spec":
         columns = {
@@ -132,6 +161,25 @@ def _extra_columns(result: Result, keys: list[str]) -> dict[str, list[str]]:
         columns["text"] = ["same" if result.pyspec[key]["same_text"] else "OTHER" for key in keys]
         return columns
     return {}
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _kernel_rows(result: Result) -> list[list[str]]:
+    rows = [["type", "matrix", "n", "us", "GB/s", "GMAC/s", "roofline", "ggml GMAC/s", "ratio"]]
+    for key, ours in result.pyspec.items():
+        rows.append(
+            [
+                *key.split(),
+                *(number(ours[name]) for name in ("us", "gb_s", "gmac_s")),
+                _percent(ours["share"]),
+                number(result.peer[key]["gmac_s"]),
+                number(result.ratio[key]),
+            ]
+        )
+    return rows
 
 
 def _round_rows(result: Result) -> list[list[str]]:

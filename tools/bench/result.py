@@ -14,7 +14,7 @@ class Result:
 
     pyspec, peer, ratio: the JSON contract, medians only. ratio is the median over pairs, above 1 = pyspec is faster.
     spread: quartiles of the same numbers, by side and key. samples: everything measured, in order. notes: sentences a
-    reader of the numbers has to know.
+    reader of the numbers has to know. roofline: what the machine can do at most and how close this comes (tn, kernels).
     """
 
     what: str
@@ -33,6 +33,7 @@ class Result:
     machine: dict[str, Any] = field(default_factory=dict)
     files: dict[str, dict[str, Any]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    roofline: dict[str, Any] = field(default_factory=dict)
 
     def add(self, key: str, ours: list[float], peers: list[float], *, rates: bool) -> None:
         """Pairs of measurements of one quantity. peers is empty without a peer. Fills spread and samples only."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from .contest import Contest, Settings, asking
+from .contest import Contest, Settings, asking, progress
 from .result import Result
+from .roofline import add_roofline
 
 DEFAULT_WIDTHS = (*range(1, 17), 24, 32, 48, 64)
 
@@ -57,4 +58,6 @@ def tn(settings: Settings) -> Result:
             ours, peers = contest.seconds(f"tn: n = {n}", asking("width", ids=row))
             result.add(str(n), [1e3 * s for s in ours], [1e3 * s for s in peers], rates=False)
     result.publish()
+    progress("tn: roofline")
+    add_roofline(result, contest.model)
     return result
