@@ -129,21 +129,33 @@ def available() -> list[str]:
     return [name for name in names if start(("types", "--kernels", name)).returncode == 0]
 
 
+SMALL = ("--threads", "2", "--span", "1", "--pairs", "1", "--visit-ms", "1")
+
+
 def test_every_type_is_multiplied_as_ggml_does_by_every_set() -> None:
-    """The program compares with ggml by itself and refuses to time a wrong product."""
+    """The program compares with ggml by itself and refuses to time a wrong product. 17 columns are more than one tile."""
     for kernels in available():
         (types,) = run("types", "--kernels", kernels)
         assert types["kernels"] == kernels and "Q4_K" in types["types"]
         for name in types["types"]:
-            shape = ["--in", "512", "--out", "40", "--columns", "1,17", "--kernels", kernels]
-            small = ["--threads", "2", "--span", "1", "--pairs", "1", "--visit-ms", "1"]
-            one, many = run("product", "--type", name, *shape, *small)
-            assert (one["columns"], many["columns"]) == (1, 17)
-            for line in (one, many):
-                assert line["type"] == name and line["copies"] > 2 and 0 < line["difference"] < 0.1
-                for side in (line["ours"], line["ggml"]):
-                    assert side["gmac_s"] == pytest.approx(512 * 40 * line["columns"] / side["ns"], rel=1e-4)
-                    assert side["gb_s"] == pytest.approx(side["bytes"] / side["ns"], rel=1e-4)
+            shape = ["--in", "512", "--out", "40", "--columns", "17", "--kernels", kernels]
+            (line,) = run("product", "--type", name, *shape, *SMALL)
+            assert (line["kernels"], line["type"], line["columns"]) == (kernels, name, 17)
+            assert 0 < line["difference"] < 0.1
+
+
+def test_numbers_of_a_product_fit_together() -> None:
+    lines = run("product", "--type", "Q4_K", "--in", "256", "--out", "50", "--columns", "1,4", *SMALL)
+    assert [line["columns"] for line in lines] == [1, 4]
+    for line in lines:
+        assert line["cold"] is True and line["threads"] == 2
+        assert line["copies"] * line["ggml"]["bytes"] >= 1 << 20
+        assert line["ggml"]["bytes"] == 50 * 144
+        assert line["ours"]["bytes"] >= 64 * 144  # whole panels of 16 rows
+        assert line["ratio"] == pytest.approx(line["ggml"]["ns"] / line["ours"]["ns"], rel=1e-4)
+        for side in (line["ours"], line["ggml"]):
+            assert side["gmac_s"] == pytest.approx(256 * 50 * line["columns"] / side["ns"], rel=1e-4)
+            assert side["gb_s"] == pytest.approx(side["bytes"] / side["ns"], rel=1e-4)
 
 
 def test_warm_has_one_copy() -> None:
