@@ -157,11 +157,15 @@ int32_t four(const int8_t * q) {
     return value;
 }
 
+// Two sums, because the instruction takes five cycles and each waits for the one before; whole numbers, so it makes no
+// difference to the result.
 template <int first, int last> __m512i dot(__m512i acc, const __m512i * w, const ActivationBlock & y) {
-    for (int j = first; j < last; ++j) {
-        acc = _mm512_dpbusd_epi32(acc, w[j], _mm512_set1_epi32(four(y.q + 4 * j)));
+    __m512i other = _mm512_setzero_si512();
+    for (int j = first; j < last; j += 2) {
+        acc   = _mm512_dpbusd_epi32(acc, w[j], _mm512_set1_epi32(four(y.q + 4 * j)));
+        other = _mm512_dpbusd_epi32(other, w[j + 1], _mm512_set1_epi32(four(y.q + 4 * (j + 1))));
     }
-    return acc;
+    return _mm512_add_epi32(acc, other);
 }
 
 // Weights come from memory once and are used at once when columns are few; the processor's own prefetching then leaves

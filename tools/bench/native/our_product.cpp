@@ -1,54 +1,55 @@
 #include "our_product.h"
 
+#include "support/error.h"
+
+#include "ggml-cpu.h"
+
 #include <algorithm>
-#include <cstring>
 
 namespace pyspec::bench {
 
 namespace {
 
-// Panels of one pass over the columns: they stay in the second-level cache while all column tiles go by.
-constexpr size_t panel_group_bytes = 512 * 1024;
-
-void multiply_panels(const PackedMatrix & w, const ActivationBlock * rows, int64_t n_columns, int64_t first,
-                     int64_t last, float * y) {
-    const size_t stride   = w.layout.n_blocks;
-    const int64_t n_tiles = (n_columns + w.max_columns - 1) / w.max_columns;
-    const int64_t group   = std::max<int64_t>(1, static_cast<int64_t>(panel_group_bytes / w.layout.bytes));
-    for (int64_t from = first; from < last; from += group) {
-        for (int64_t tile = 0; tile < n_tiles; ++tile) { // of nearly equal width
-            const int64_t column = n_columns * tile / n_tiles;
-            const int n          = static_cast<int>(n_columns * (tile + 1) / n_tiles - column);
-            for (int64_t panel = from; panel < std::min(last, from + group); ++panel) {
-                alignas(64) float out[panel_rows * max_tile_columns];
-                const uint8_t * data = w.data + static_cast<size_t>(panel) * w.layout.bytes;
-                w.tile({data + w.layout.quants_at, data + w.layout.scales_at, data + w.layout.supers_at,
-                        w.layout.n_blocks, rows + static_cast<size_t>(column) * stride, stride, n, out});
-                const int64_t row = panel * panel_rows;
-                const size_t kept = static_cast<size_t>(std::min(panel_rows, w.n_out - row)) * sizeof(float);
-                for (int c = 0; c < n; ++c) {
-                    std::memcpy(y + (column + c) * w.n_out + row, out + panel_rows * c, kept);
-                }
-            }
-        }
-    }
-}
+constexpr size_t graph_size = 16; // a node and its leaves fit
 
 } // namespace
 
-void multiply_packed(Team & team, const PackedMatrix & w, const float * x, int64_t n_columns,
-                     std::vector<ActivationBlock> & rows, float * y) {
-    rows.resize(std::max(rows.size(), w.layout.n_blocks * static_cast<size_t>(n_columns)));
-    team.run([&](int thread, int n_threads) {
-        for (int64_t column = thread; column < n_columns; column += n_threads) {
-            quantise_row(x + column * w.n_in, static_cast<size_t>(w.n_in),
-                         rows.data() + static_cast<size_t>(column) * w.layout.n_blocks);
-        }
-    });
-    const int64_t total = n_panels(w.n_out);
-    team.run([&](int thread, int n_threads) {
-        multiply_panels(w, rows.data(), n_columns, total * thread / n_threads, total * (thread + 1) / n_threads, y);
-    });
+void OurProduct::Free::operator()(ggml_threadpool * pool) const {
+    ggml_threadpool_free(pool);
+}
+
+OurProduct::OurProduct(ggml_type type, int64_t n_in, int64_t n_out, const float * x, int64_t n_columns, int n_threads)
+    : threads_(ThreadPool::get(n_threads)), turn_(*threads_, nullptr), y_(static_cast<size_t>(n_out * n_columns)) {
+    ctx_.reset(ggml_init({4 * ggml_tensor_overhead() + ggml_graph_overhead_custom(graph_size, false), nullptr, true}));
+    ggml_threadpool_params params = ggml_threadpool_params_default(1);
+    ggml_thread_.reset(ggml_threadpool_new(&params));
+    if (ctx_ == nullptr || ggml_thread_ == nullptr) {
+        throw Error(PYSPEC_OUT_OF_MEMORY, "cannot reserve the graph of a product");
+    }
+    run_.threads        = threads_.get();
+    weight_             = ggml_new_tensor_2d(ctx_.get(), type, n_in, n_out);
+    ggml_tensor * input = ggml_new_tensor_2d(ctx_.get(), GGML_TYPE_F32, n_in, n_columns);
+    input->data         = const_cast<float *>(x);
+    // Room for the columns in any form; which one the node takes is known with the weights.
+    scratch_.resize(static_cast<size_t>(n_in * n_columns) * sizeof(float) + 64);
+    ggml_tensor * scratch = ggml_new_tensor_1d(ctx_.get(), GGML_TYPE_I8, static_cast<int64_t>(scratch_.size()));
+    scratch->data         = scratch_.data();
+    const ProductWeight weight{weight_, nullptr};
+    plan_           = product_plan(&run_, &weight, 1, false);
+    ggml_tensor * y = product_node(ctx_.get(), &plan_, &weight, input, nullptr, scratch);
+    y->data         = y_.data();
+    graph_          = ggml_new_graph_custom(ctx_.get(), graph_size, false);
+    ggml_build_forward_expand(graph_, y);
+}
+
+void OurProduct::run(const PackedMatrix & weights) {
+    weight_->extra  = const_cast<PackedMatrix *>(&weights); // only read
+    ggml_cplan plan = ggml_graph_plan(graph_, 1, ggml_thread_.get());
+    work_.resize(std::max(work_.size(), plan.work_size));
+    plan.work_data = work_.data();
+    if (ggml_graph_compute(graph_, &plan) != GGML_STATUS_SUCCESS) {
+        throw Error(PYSPEC_INTERNAL, "the product could not be computed");
+    }
 }
 
 } // namespace pyspec::bench

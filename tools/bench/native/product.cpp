@@ -2,6 +2,7 @@
 
 #include "ggml_product.h"
 #include "our_product.h"
+#include "team.h"
 #include "timing.h"
 
 #include "support/error.h"
@@ -121,27 +122,25 @@ void measure_product(const ProductSettings & settings, const TileSet & set,
     const int64_t most         = *std::max_element(settings.columns.begin(), settings.columns.end());
     const std::vector<float> x = random_values(n_in * most, 2);
 
-    PackedMatrix matrix(type, n_in, n_out, set);
+    PackedMatrix matrix(type, n_in, n_out, 1, set);
     const std::vector<uint8_t> gguf  = random_matrix(type, n_in, n_out);
     const std::vector<uint8_t> panel = packed(matrix, gguf);
     const size_t n_copies = settings.cold ? std::max<size_t>(2, (settings.span + gguf.size() - 1) / gguf.size()) : 1;
     Copies our_copies(panel.data(), panel.size(), n_copies);
     Copies ggml_copies(gguf.data(), gguf.size(), n_copies);
 
-    Team team(settings.n_threads);
-    std::vector<ActivationBlock> rows;
-    std::vector<float> y(static_cast<size_t>(n_out * most));
-    const auto run_ours = [&](int64_t n_columns) {
+    const auto run_ours = [&](OurProduct & ours) {
         matrix.data = our_copies.next();
-        multiply_packed(team, matrix, x.data(), n_columns, rows, y.data());
+        ours.run(matrix);
     };
 
     double difference = 0.0;
     {
         GgmlProduct ggml(type, n_in, n_out, x.data(), most, settings.n_threads);
+        OurProduct ours(type, n_in, n_out, x.data(), most, settings.n_threads);
         ggml.run(ggml_copies.next());
-        run_ours(most);
-        difference = difference_of(y, ggml.y());
+        run_ours(ours);
+        difference = difference_of(ours.y(), ggml.y());
         if (!(difference <= max_difference)) {
             throw Error(PYSPEC_INTERNAL,
                         format("the results of %s differ from ggml's by %.3g of their root mean square, expected at "
@@ -152,11 +151,12 @@ void measure_product(const ProductSettings & settings, const TileSet & set,
 
     for (const int64_t n_columns : settings.columns) {
         GgmlProduct ggml(type, n_in, n_out, x.data(), n_columns, settings.n_threads);
+        OurProduct ours(type, n_in, n_out, x.data(), n_columns, settings.n_threads);
         std::vector<double> ours_ns;
         std::vector<double> ggml_ns;
         std::vector<double> ratios;
         const auto measure_ours = [&] {
-            ours_ns.push_back(visit(settings.visit_ns, [&] { run_ours(n_columns); }));
+            ours_ns.push_back(visit(settings.visit_ns, [&] { run_ours(ours); }));
             Team::rest();
         };
         const auto measure_ggml = [&] {
