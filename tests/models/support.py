@@ -16,6 +16,7 @@ from tests.reference import forward
 from tests.tiny import DTYPES, FAMILIES, build_model, is_slow
 
 Logits = npt.NDArray[np.float32]
+Cells = npt.NDArray[np.uint8]
 
 # f32 weights, f32 cache: measured 2e-7 … 2e-6.
 F32_TOLERANCE = 1e-5
@@ -25,6 +26,9 @@ GELU_TOLERANCE = 8e-4
 F16_CACHE_TOLERANCE = 5e-3
 Q8_CACHE_TOLERANCE = 2e-2
 
+
+# Bytes in front of the positions in a saved state (csrc/runtime/state.cpp).
+STATE_HEADER = 40
 
 # Weight types as test parameters; those that are slow to write are left to the long run.
 WEIGHT_TYPES = [pytest.param(d, marks=pytest.mark.long) if is_slow(d) else d for d in DTYPES if d != "f32"]
@@ -106,6 +110,26 @@ def decode_rows(
         ctx.decode(part, outputs="all", **options)
         out.append(np.stack([np.array(ctx.logits(i)) for i in range(len(part))]))
     return np.concatenate(out)
+
+
+def cells(ctx: Any) -> Cells:
+    """The cells in use as they lie in the cache, {bytes of a cell, cells, K and V of every layer} in ggml order. For
+    models whose K and V rows are equally long, as all of ours are. Positions must count from 0."""
+    n, state = ctx.n_cells, ctx.state_save()
+    assert np.array_equal(np.frombuffer(state, np.int32, n, STATE_HEADER), np.arange(n))
+    return np.frombuffer(state, np.uint8, offset=STATE_HEADER + 4 * n).reshape(
+        2 * ctx.model.info.n_layer, n, -1
+    )
+
+
+def spoil_cells(ctx: Any, n: int) -> None:
+    """Fill n cells of an empty context with bytes that are no number in any cache type."""
+    for first in range(0, n, ctx.n_batch):
+        ctx.decode([0] * min(n - first, ctx.n_batch), outputs="none")
+    state = ctx.state_save()
+    kept = STATE_HEADER + 4 * n
+    ctx.state_restore(state[:kept] + b"\xff" * (len(state) - kept))
+    assert ctx.n_cells == n
 
 
 def pyspec_logits(

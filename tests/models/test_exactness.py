@@ -17,10 +17,10 @@ import pytest
 from tests.conftest import TinyFiles
 from tests.tiny import DTYPES, FAMILIES, needs_wide
 
-from .support import WEIGHT_TYPES, Logits, chunks, decode_rows, open_context, random_tokens
+from .support import WEIGHT_TYPES, Cells, Logits, cells, chunks, decode_rows, open_context, random_tokens
 
 SHORT_WIDTHS = [*range(2, 18), 33]
-ALL_WIDTHS = [*range(2, 18), 33, 64, 65, 128, 512]
+ALL_WIDTHS = [*range(2, 18), 24, 33, 48, 64, 65, 128, 512]
 LENGTH = 560  # tokens of the common text, past 512 cells
 STARTS = [530, 505, 60, 0]  # cells in front of the batch: beyond 512, across 512, below
 
@@ -30,11 +30,16 @@ graphs = pytest.mark.parametrize("family", [f for f in FAMILIES if f not in ("qw
 
 
 @functools.lru_cache(maxsize=64)
-def one_by_one(path: Path, kv: str) -> tuple[tuple[int, ...], Logits]:
-    with open_context(path, kv=kv, n_threads=1) as ctx:
-        tokens = random_tokens(ctx.n_vocab, LENGTH, seed=7)
+def measure(path: Path, kv: str, n_ctx: int = 1024) -> tuple[tuple[int, ...], Logits, Cells]:
+    """Tokens, logits and cells of the common text, or of what n_ctx takes of it."""
+    with open_context(path, kv=kv, n_threads=1, n_ctx=n_ctx) as ctx:
+        tokens = random_tokens(ctx.n_vocab, min(LENGTH, n_ctx), seed=7)
         rows = decode_rows(ctx, tokens, sizes=1)
-    return tuple(tokens), rows
+        return tuple(tokens), rows, cells(ctx)
+
+
+def one_by_one(path: Path, kv: str) -> tuple[tuple[int, ...], Logits]:
+    return measure(path, kv)[:2]
 
 
 def same(got: Logits, expected: Logits, what: str) -> int:
@@ -48,10 +53,22 @@ def same(got: Logits, expected: Logits, what: str) -> int:
     return len(got)
 
 
+def same_cells(ctx: Any, expected: Cells, what: str) -> None:
+    """The cells in use against as many of the measure; fails with the first that differs."""
+    got = cells(ctx)
+    want = expected[:, : got.shape[1]]
+    if not np.array_equal(got, want):
+        part, cell, byte = np.argwhere(got != want)[0]
+        name = "KV"[part % 2]
+        pytest.fail(
+            f"{what}: cell {cell} of {got.shape[1]} differs in {name} of layer {part // 2}, byte {byte}"
+        )
+
+
 def check_widths(path: Path, kv: str, widths: Sequence[int], starts: Sequence[int], **options: Any) -> int:
     """Decode batches of every width behind every number of cells, then one token more, which reads the
-    batch's cells."""
-    tokens, expected = one_by_one(path, kv)
+    batch's cells; and the cells themselves."""
+    tokens, expected, expected_cells = measure(path, kv)
     compared = 0
     with open_context(path, kv=kv, **options) as ctx:
         compared += same(
@@ -70,6 +87,7 @@ def check_widths(path: Path, kv: str, widths: Sequence[int], starts: Sequence[in
                 compared += same(
                     after, expected[start + n : start + n + 1], f"the token after width {n} at {start}"
                 )
+                same_cells(ctx, expected_cells, f"width {n} after {start} cells")
     return compared
 
 
