@@ -19,34 +19,6 @@ from tests.round.scripted import script
 pytestmark = pytest.mark.real
 
 ROOT = Path(__file__).parents[2]
-QUESTION = [{"role": "user", "content": "List three animals and say one sentence about each."}]
-
-
-@pytest.mark.parametrize(
-    "mode", [{"temperature": 0}, {"temperature": 0.8, "seed": 3}], ids=["greedy", "seeded"]
-)
-def test_smollm2_drafters_equal_plain(
-    real_model: Callable[[str], Path], mode: dict[str, Any], count_cases: Callable[[int], None]
-) -> None:
-    """Invariants 1, 2 and 40, C001 and C090 on a real model."""
-    path = real_model("smollm2")
-    with LLM(path, draft=path, drafters="none", n_ctx=512, n_threads=1, audit=True) as llm:
-        call: dict[str, Any] = {"max_tokens": 32, **mode}
-        plain = llm.chat(QUESTION, **call)
-        assert len(plain.tokens) > 10
-        n_prompt = plain.usage.prompt
-        for drafters in (
-            "draft-simple",
-            "ngram-simple:n=2,m=8",
-            [script("oracle", plain.tokens, n_prompt)],
-            [script("2/5", plain.tokens, n_prompt)],
-        ):
-            spec = llm.chat(QUESTION, drafters=drafters, **call)
-            assert spec.tokens == plain.tokens and spec.text == plain.text
-            assert len(spec.tokens) == spec.stats.accepted + spec.stats.chosen
-            if drafters == "draft-simple" and mode["temperature"] == 0:
-                assert spec.stats.accepted == spec.stats.drafted > 0
-            count_cases(1)
 
 
 def test_streamed_characters(real_model: Callable[[str], Path]) -> None:
@@ -72,7 +44,7 @@ def test_streamed_characters(real_model: Callable[[str], Path]) -> None:
 
 @pytest.mark.long
 def test_qwen_pair(real_model: Callable[[str], Path]) -> None:
-    """The pair of the README's example: same text with and without the draft."""
+    """The pair of the README's example: the draft is right often enough to be worth it, and is the default."""
     target, draft = real_model("qwen2.5-coder-1.5b"), real_model("qwen2.5-coder-0.5b")
     messages = [
         {"role": "user", "content": "Write a Python function that returns the n-th Fibonacci number."}
@@ -82,10 +54,6 @@ def test_qwen_pair(real_model: Callable[[str], Path]) -> None:
         plain = llm.chat(messages, max_tokens=96, temperature=0, drafters="none")
         assert spec.tokens == plain.tokens
         assert spec.stats.mean_acceptance_length > 2.5
-        seeded = [
-            llm.chat(messages, max_tokens=48, seed=9, drafters=d) for d in (None, [], "ngram-simple:n=3,m=8")
-        ]
-        assert seeded[0].tokens == seeded[1].tokens == seeded[2].tokens
 
 
 @pytest.mark.skipif(os.name == "nt", reason="SIGINT is sent to a process")

@@ -1,8 +1,8 @@
-"""LLM on the real core with tiny models of every family: drafters and stops never change the tokens."""
+"""LLM on the real core with tiny models of every family: stops, limits, memories and sessions with drafters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,66 +11,7 @@ from pyspec.llm.llm import LLM
 from tests.conftest import TinyFiles
 from tests.round.scripted import script
 
-FAMILIES = ["llama", "llama_moe", "llama_bias", "qwen2", "qwen3", "qwen3moe", "phi3", "gemma3"]
-TEXT = "The quick brown fox said that one, two, three is not the thing they thought about"
-
-MODES: dict[str, dict[str, Any]] = {
-    "greedy": {"temperature": 0},
-    "seeded": {"temperature": 0.9, "seed": 7},
-    "penalties": {"temperature": 0, "repeat_penalty": 1.4, "frequency_penalty": 0.5, "presence_penalty": 0.5},
-}
-
-
-@pytest.fixture
-def open_llm(tiny: TinyFiles) -> Iterator[Callable[..., LLM]]:
-    """open_llm(family, **LLM options): one thread, auditor on, closed afterwards."""
-    made: list[LLM] = []
-
-    def make(family: str, **options: Any) -> LLM:
-        if "draft" in options:
-            options["draft"] = tiny.path(family, **options["draft"])
-        options = {"n_ctx": 512, "n_threads": 1, "audit": True} | options
-        made.append(LLM(tiny.path(family), **options))
-        return made[-1]
-
-    yield make
-    for llm in made:
-        llm.close()
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("family", FAMILIES)
-def test_every_drafter_equals_plain(
-    open_llm: Callable[..., LLM], family: str, mode: str, count_cases: Callable[[int], None]
-) -> None:
-    """Invariants 1 and 2, C031: token lists and logprobs are equal, bit for bit. The draft is the same model
-    in 4 bits, so that drafts are right often and wrong often."""
-    llm = open_llm(family, draft={"dtype": "q4_0"}, drafters="draft-simple:n_draft=4,p_min=0")
-    call: dict[str, Any] = {"max_tokens": 60, "logprobs": 2, **MODES[mode]}
-    plain = llm.generate(TEXT, drafters="none", **call)
-    assert len(plain.tokens) > 3
-    n_prompt = plain.usage.prompt
-    accepted = drafted = 0
-    for drafters in (
-        None,
-        "draft-simple:n_draft=16,p_min=0",
-        "draft-simple:n_draft=2",
-        "ngram-simple:n=1,m=4",
-        "ngram-simple:n=2,m=6,draft-simple:n_draft=3,p_min=0.2",
-        [script("oracle", plain.tokens, n_prompt)],
-        [script("adversary", plain.tokens, n_prompt)],
-        [script("3/8", plain.tokens, n_prompt)],
-        [script("empty", plain.tokens, n_prompt)],
-        [script("raising", plain.tokens, n_prompt)],
-    ):
-        spec = llm.generate(TEXT, drafters=drafters, **call)
-        assert spec.tokens == plain.tokens, drafters
-        assert spec.text == plain.text
-        assert spec.logprobs == plain.logprobs
-        accepted += spec.stats.accepted
-        drafted += spec.stats.drafted
-        count_cases(1)
-    assert 0 < accepted < drafted
+from .test_lossless import TEXT
 
 
 @pytest.mark.parametrize("family", ["llama", "gemma3"])
