@@ -26,7 +26,7 @@ list(APPEND capi_tests "${layout}")
 foreach(source IN LISTS capi_tests)
     get_filename_component(name "${source}" NAME_WE)
     add_executable(capi_${name} "${source}")
-    target_link_libraries(capi_${name} PRIVATE pyspec)
+    target_link_libraries(capi_${name} PRIVATE pyspec Threads::Threads)
     target_compile_options(capi_${name} PRIVATE -Wall -Wextra -Wpedantic -Werror)
     set_target_properties(capi_${name} PROPERTIES
         C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF

@@ -67,10 +67,18 @@ else()
     set(PYSPEC_ARCH_FLAGS "")
 endif()
 
-if(PYSPEC_SANITIZE)
-    # ggml is watched for memory errors too; reports of undefined behaviour are only useful in our own code.
+# ggml is compiled with them too: its memory errors are ours, and without its atomics nothing it hands from thread to
+# thread would look ordered. Reports of undefined behaviour are only useful in our own code.
+string(TOUPPER "${PYSPEC_SANITIZE}" PYSPEC_SANITIZER)
+if(PYSPEC_SANITIZER STREQUAL "THREAD")
+    add_compile_options(-fsanitize=thread -fno-omit-frame-pointer -g)
+    add_link_options(-fsanitize=thread)
+elseif(PYSPEC_SANITIZER MATCHES "^(ON|TRUE|YES|Y|1)$")
     add_compile_options(-fsanitize=address -fno-omit-frame-pointer -g)
     add_link_options(-fsanitize=address,undefined)
+elseif(PYSPEC_SANITIZER)
+    message(FATAL_ERROR "pyspec: PYSPEC_SANITIZE is '${PYSPEC_SANITIZE}', expected OFF, ON (address and undefined behaviour) or "
+        "thread.")
 endif()
 
 if(PYSPEC_CUDA)
@@ -104,7 +112,7 @@ function(pyspec_compile_settings target)
     if(PYSPEC_WERROR)
         target_compile_options(${target} PRIVATE -Werror)
     endif()
-    if(PYSPEC_SANITIZE)
+    if(PYSPEC_SANITIZE AND NOT PYSPEC_SANITIZER STREQUAL "THREAD")
         target_compile_options(${target} PRIVATE -fsanitize=undefined -fno-sanitize-recover=undefined)
     endif()
 endfunction()

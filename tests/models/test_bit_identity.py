@@ -24,7 +24,7 @@ from .test_exactness import LENGTH, measure, same, same_cells
 
 CACHE_TYPES = ["f32", "f16", "bf16", "q8_0"]
 WIDTHS = [*range(1, 18), 24, 33, 48, 65, 128, 512]
-LONG_CASES = 16  # of every weight type
+LONG_CASES = 40  # of every weight type
 LONG_ROWS = 20_000  # at least, of all weight types together
 
 

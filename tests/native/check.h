@@ -11,11 +11,25 @@
 
 namespace check {
 
-// Sanitizers make everything ten times slower: programs with many cases then take some of them.
+// Sanitizers make everything ten times slower: programs with many cases then take some of them. Instruction sets share
+// work between threads in the same way, so the thread sanitizer needs to see the best one only.
+#if defined(__has_feature) // Clang; GCC has macros of its own
+#if __has_feature(address_sanitizer)
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#if __has_feature(thread_sanitizer)
+#define __SANITIZE_THREAD__ 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__)
+constexpr bool thread_sanitized = true;
+#else
+constexpr bool thread_sanitized = false;
+#endif
 #if defined(__SANITIZE_ADDRESS__)
 constexpr bool sanitized = true;
 #else
-constexpr bool sanitized = false;
+constexpr bool sanitized = thread_sanitized;
 #endif
 
 inline int n_checks   = 0;

@@ -477,6 +477,9 @@ int main() {
         }
         shares_inputs(*set, GGML_TYPE_Q4_K, GGML_TYPE_Q8_0, GGML_TYPE_Q6_K);
         shares_inputs(*set, GGML_TYPE_F16, GGML_TYPE_F32, GGML_TYPE_BF16);
+        if (check::thread_sanitized) {
+            break;
+        }
     }
     return check_report();
 }

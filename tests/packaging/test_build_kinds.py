@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,14 @@ from .conftest import Run
 pytestmark = pytest.mark.long
 
 
-def build(folder: Path, repository: Path, ggml_source: Path, run: Run, *options: str) -> Path:
+def build(
+    folder: Path,
+    repository: Path,
+    ggml_source: Path,
+    run: Run,
+    *options: str,
+    targets: Sequence[str] = ("all",),
+) -> Path:
     command = [
         "cmake",
         "-S",
@@ -26,7 +34,7 @@ def build(folder: Path, repository: Path, ggml_source: Path, run: Run, *options:
         f"-DPython_EXECUTABLE={sys.executable}",
     ]
     run([*command, f"-DPYSPEC_GGML_DIR={ggml_source}", "-DPYSPEC_BUILD_TESTS=ON", *options])
-    run(["cmake", "--build", folder])
+    run(["cmake", "--build", folder, "--target", *targets])
     return folder
 
 

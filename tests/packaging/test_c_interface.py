@@ -76,6 +76,24 @@ def test_c_program_generates(build_dir: Path, run: Run, tiny: Any) -> None:
     assert pieces.decode("utf-8", "replace") in output
 
 
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_two_contexts_at_the_same_time(build_dir: Path, run: Run, tiny: Any, n_threads: int) -> None:
+    """Two C threads decode on one model; both choose the tokens that one context alone chooses."""
+    from pyspec.core.context import Context
+    from pyspec.core.model import Model
+
+    path = tiny.path("llama", dtype="q8_0")
+    output = run([build_dir / "tests" / "capi" / "parallel", path, str(n_threads), "8"]).stdout
+    tokens: list[int] = []
+    with Model(path) as model, Context(model, n_ctx=512, n_threads=1) as context:
+        batch = [(i * 7 + 3) % context.n_vocab for i in range(40)]
+        while len(tokens) < 8:
+            context.decode(batch)
+            batch = [int(context.logits(0).argmax())]
+            tokens += batch
+    assert list(map(int, output.split())) == tokens
+
+
 def test_c_program_reports_errors(build_dir: Path, run: Run, tmp_path: Path) -> None:
     result = run([build_dir / "tests" / "capi" / "generate", tmp_path / "none.gguf", "4", "1"], ok=False)
     assert result.returncode == 1

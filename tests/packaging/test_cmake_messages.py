@@ -143,6 +143,15 @@ def test_default_flags(configure: Configure, tmp_path: Path) -> None:
         assert "GGML_USE_OPENMP" not in command
 
 
+def test_unknown_sanitizer(configure: Configure) -> None:
+    result = configure("-DPYSPEC_SANITIZE=memory", ok=False)
+    assert result.returncode != 0
+    text = pyspec_lines(result, "PYSPEC_SANITIZE")
+    assert (
+        "PYSPEC_SANITIZE is 'memory', expected OFF, ON (address and undefined behaviour) or thread." in text
+    )
+
+
 def test_wrong_ggml_folder(configure: Configure, tmp_path: Path) -> None:
     result = configure(f"-DPYSPEC_GGML_DIR={tmp_path}", ggml=False, ok=False)
     assert result.returncode != 0
