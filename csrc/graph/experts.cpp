@@ -2,7 +2,6 @@
 
 #include "graph/ffn.h"
 #include "kernels/experts.h"
-#include "kernels/product.h"
 #include "kernels/top_k.h"
 
 #include <cmath>
@@ -13,8 +12,8 @@ ggml_tensor * experts(GraphBuilder & g, const ExpertWeights & w, ggml_tensor * x
     const int64_t n = x->ne[1];
 
     ggml_tensor * scores        = linear(g, w.router, x);
-    ggml_tensor * probabilities = ggml_soft_max(g.ctx, scores);          // {n_expert, n}
-    ggml_tensor * ids           = top_k(g.ctx, probabilities, w.n_used); // I32 {n_used, n}
+    ggml_tensor * probabilities = ggml_soft_max(g.ctx, scores);                 // {n_expert, n}
+    ggml_tensor * ids           = top_k(g.ctx, g.run, probabilities, w.n_used); // I32 {n_used, n}
 
     ggml_tensor * weights =
         ggml_get_rows(g.ctx, ggml_reshape_3d(g.ctx, probabilities, 1, w.n_expert, n), ids); // {1, n_used, n}
@@ -38,7 +37,7 @@ ggml_tensor * experts(GraphBuilder & g, const ExpertWeights & w, ggml_tensor * x
         return expert_product_node(g.ctx, g.keep(plan), matrices.begin(), rows, order,
                                    g.scratch(expert_scratch_bytes(plan, *matrices.begin(), n)));
     };
-    ggml_tensor * gate_up = same_column_form(w.gate, w.up)
+    ggml_tensor * gate_up = experts_share_columns(w.gate, w.up)
                                 ? product({w.gate, w.up}, x, false)
                                 : ggml_concat(g.ctx, product({w.gate}, x, false), product({w.up}, x, false), 0);
     ggml_tensor * y       = product({w.down}, gate(g, gate_up, GateActivation::silu), true);

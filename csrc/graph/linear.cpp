@@ -10,7 +10,7 @@ namespace {
 
 ggml_tensor * product(GraphBuilder & g, const ProductWeight * weights, int n, ggml_tensor * x, ggml_tensor * addend) {
     const ProductPlan * plan = g.keep(product_plan(g.run, weights, n, addend != nullptr));
-    return product_node(g.ctx, plan, weights, x, addend, g.scratch(product_scratch_bytes(weights[0], x->ne[1])));
+    return product_node(g.ctx, plan, weights, x, addend, g.scratch(product_scratch_bytes(weights, n, x->ne[1])));
 }
 
 } // namespace
@@ -31,12 +31,8 @@ ggml_tensor * linear(GraphBuilder & g, const Linear & w, ggml_tensor * x, ggml_t
 ggml_tensor * fused_linear(GraphBuilder & g, std::initializer_list<const Linear *> w, ggml_tensor * x) {
     ProductWeight weights[max_product_weights];
     int n            = 0;
-    bool one_node    = w.size() <= max_product_weights;
-    const Linear * a = *w.begin();
-    for (const Linear * one : w) {
-        one_node = one_node && one->scale == nullptr && same_column_form(one->weight, a->weight);
-    }
-    if (one_node) {
+    const bool whole = std::all_of(w.begin(), w.end(), [](const Linear * one) { return one->scale == nullptr; });
+    if (whole && w.size() <= max_product_weights) {
         for (const Linear * one : w) {
             weights[n++] = {one->weight, one->bias};
         }

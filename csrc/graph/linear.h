@@ -17,8 +17,8 @@ struct Linear {
 // x {in, n} -> {out, n}. addend {out, n} or null is added to the result (a residual connection).
 ggml_tensor * linear(GraphBuilder & g, const Linear & w, ggml_tensor * x, ggml_tensor * addend = nullptr);
 
-// Products with the same input -> {sum of the outs, n}, results in the order given. One node where the weights allow
-// it.
+// Products with the same input -> {sum of the outs, n}, results in the order given. One node, unless
+// a weight has a scale.
 ggml_tensor * fused_linear(GraphBuilder & g, std::initializer_list<const Linear *> w, ggml_tensor * x);
 
 // Rows of a table: ids I32 {n} -> f32 {n_embd, n}.

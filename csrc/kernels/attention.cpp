@@ -30,6 +30,13 @@ size_t thread_bytes(const AttentionPlan & plan) {
     return (bytes + 127) / 128 * 128;
 }
 
+// Whole vectors lie in one cache line; ggml places tensors at multiples of 32 only.
+constexpr size_t alignment = 64;
+char * aligned(const ggml_tensor * scratch) {
+    const auto address = reinterpret_cast<uintptr_t>(scratch->data);
+    return reinterpret_cast<char *>((address + alignment - 1) / alignment * alignment);
+}
+
 // Per thread: space of the routine, partial and total states of a task's rows, and what the routine wants to know of
 // them.
 struct Scratch {
@@ -41,7 +48,7 @@ struct Scratch {
     int32_t * last;
 };
 Scratch scratch_of(const AttentionPlan & plan, const ggml_tensor * scratch, int thread) {
-    char * base = static_cast<char *>(scratch->data) + static_cast<size_t>(thread) * thread_bytes(plan);
+    char * base = aligned(scratch) + static_cast<size_t>(thread) * thread_bytes(plan);
     Scratch s;
     s.space             = reinterpret_cast<float *>(base);
     s.part              = s.space + attention_space(plan.dim_k, plan.dim_v);
@@ -153,6 +160,9 @@ void attend_whole(const AttentionPlan & plan, ggml_tensor * dst) {
             start(plan, s.total + static_cast<size_t>(r) * stride);
         }
         for (int32_t p = rows.lowest / attention_partition; p * attention_partition < rows.highest; ++p) {
+            if (plan.run->threads->cancelled()) {
+                return; // over many cells this takes long, and nobody wants the result
+            }
             plan.routines->attend(task_of(plan, dst->src[1], dst->src[2], head_kv, rows, p, s.space, s.part));
             for (int32_t r = 0; r < rows.n; ++r) {
                 plan.routines->append(s.total + static_cast<size_t>(r) * stride,
@@ -175,9 +185,9 @@ void attend_partitions(const AttentionPlan & plan, ggml_tensor * dst) {
     const int64_t n             = q->ne[2];
     const int64_t n_rows        = n * group_of(plan);
     const int64_t n_units       = int64_t{n_partitions(plan)} * plan.n_head_kv;
-    float * parts = reinterpret_cast<float *>(static_cast<char *>(dst->src[4]->data) +
-                                              static_cast<size_t>(plan.run->threads->n_threads()) * thread_bytes(plan));
-    const auto part_of = [&](int64_t unit, int64_t row) {
+    const size_t of_threads     = static_cast<size_t>(plan.run->threads->n_threads()) * thread_bytes(plan);
+    float * parts               = reinterpret_cast<float *>(aligned(dst->src[4]) + of_threads);
+    const auto part_of          = [&](int64_t unit, int64_t row) {
         return parts + static_cast<size_t>(unit * n_rows + row) * stride;
     };
     plan.run->for_each(n_units, cost_of(plan, n_rows, attention_partition), [&](int64_t unit, int thread) {
@@ -224,7 +234,7 @@ int32_t attention_queries_at_once(int32_t n_head, int32_t n_head_kv) {
 }
 
 size_t attention_scratch_bytes(const AttentionPlan & plan, int64_t n, int n_threads) {
-    const size_t bytes = static_cast<size_t>(n_threads) * thread_bytes(plan);
+    const size_t bytes = static_cast<size_t>(n_threads) * thread_bytes(plan) + alignment;
     if (!by_partitions(plan, n)) {
         return bytes;
     }

@@ -28,17 +28,24 @@ inline ConvertedRows convert_rows(KernelRun & run, const ColumnForm & form, cons
     return {static_cast<const char *>(scratch), bytes};
 }
 
-// How panels of a product are shared out. cost: of one panel, in multiply-accumulates.
-inline int64_t panels_per_chunk(int64_t n_panels, int64_t panel_macs, size_t panel_bytes, int64_t n_columns,
-                                int n_threads) {
+// How a product is shared out: chunks are some panels times some columns.
+struct ProductChunks {
+    int64_t panels;
+    int64_t columns;
+};
+inline ProductChunks product_chunks(int64_t n_panels, int64_t panel_macs, size_t panel_bytes, int64_t n_columns,
+                                    int n_threads) {
+    // All columns, unless one panel with all of them takes too long.
+    const int64_t columns = std::clamp<int64_t>(KernelRun::most_cost / panel_macs, 1, n_columns);
     // Unpacking a panel costs about as much as four columns.
-    const int64_t cost  = panel_macs * (n_columns + 4);
+    const int64_t cost  = panel_macs * (columns + 4);
     const int64_t least = (KernelRun::least_cost + cost - 1) / cost;
     // Several chunks for each thread, so that all end at about the same time.
-    const int64_t share = std::max<int64_t>(1, n_panels / (8 * n_threads));
-    // Not more than what stays in the second-level cache while many columns go by.
-    const int64_t most = std::max<int64_t>(1, static_cast<int64_t>(512 * 1024 / std::max<size_t>(panel_bytes, 1)));
-    return std::clamp<int64_t>(std::min(share, most), std::min(least, n_panels), n_panels);
+    const int64_t share = n_panels / (8 * n_threads);
+    // Not more than what stays in the second-level cache while many columns go by, or takes too long.
+    const int64_t cached = static_cast<int64_t>(512 * 1024 / std::max<size_t>(panel_bytes, 1));
+    const int64_t most   = std::min(cached, KernelRun::most_cost / cost);
+    return {std::clamp<int64_t>(std::min(std::max(share, least), most), 1, n_panels), columns};
 }
 
 } // namespace pyspec

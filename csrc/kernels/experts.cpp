@@ -69,7 +69,8 @@ ConvertedRows sorted_columns(const ExpertPlan & plan, const ColumnForm & form, c
     const ConvertedRows rows = convert_rows(*plan.run, form, x, scratch + static_cast<size_t>(n_pairs) * bytes);
     plan.run->for_each(n_pairs, x->ne[0], [&](int64_t place, int) {
         std::memcpy(scratch + static_cast<size_t>(place) * bytes,
-                    rows.data + static_cast<size_t>(pairs[place] / plan.n_used) * rows.stride, bytes);
+                    rows.data + static_cast<size_t>(pairs[place] / plan.n_used) * rows.stride,
+                    std::min(bytes, rows.stride));
     });
     return {scratch, bytes};
 }
@@ -90,9 +91,10 @@ void compute_product(ggml_tensor * dst, int, int, void * data) {
         count(packed_of(w[i]) != nullptr ? counters.packed_experts : counters.plain_experts, w[i]->type);
     }
     const int64_t panel_macs = x->ne[0] * panel_rows;
-    const int64_t at_once =
-        panels_per_chunk(panels_of_expert, panel_macs, ggml_row_size(w[0]->type, panel_macs),
-                         std::max<int64_t>(1, n_pairs / *order.n_experts), plan.run->threads->n_threads());
+    const ProductChunks size =
+        product_chunks(panels_of_expert, panel_macs, ggml_row_size(w[0]->type, panel_macs),
+                       std::max<int64_t>(1, n_pairs / *order.n_experts), plan.run->threads->n_threads());
+    const int64_t at_once  = size.panels;                                // with all columns of an expert: they are few
     const int64_t n_chunks = (panels_of_expert + at_once - 1) / at_once; // of an expert
     plan.run->threads->run(n_chunks * *order.n_experts, [&](int64_t chunk, int) {
         const int32_t expert = order.experts[chunk / n_chunks];
@@ -143,6 +145,10 @@ ggml_tensor * expert_order_node(ggml_context * ctx, const ExpertPlan * plan, ggm
     ggml_tensor * args[] = {ids};
     return ggml_custom_4d(ctx, GGML_TYPE_I32, order_length(ids->ne[0] * ids->ne[1], plan->n_expert), 1, 1, 1, args, 1,
                           compute_order, 1, const_cast<ExpertPlan *>(plan)); // only read
+}
+
+bool experts_share_columns(const ggml_tensor * a, const ggml_tensor * b) {
+    return same_column_form(a, b);
 }
 
 size_t expert_scratch_bytes(const ExpertPlan & plan, const ggml_tensor * weight, int64_t n) {

@@ -47,8 +47,7 @@ struct KernelRun {
     // work(item, thread) for item = 0 .. n - 1, items of about `cost` multiply-accumulates (or as much) each: several
     // at a time where they are small, and on the calling thread when all together are not worth waking others.
     template <typename Work> void for_each(int64_t n, int64_t cost, const Work & work) {
-        const int64_t at_once =
-            std::max({int64_t{1}, least_cost / std::max<int64_t>(1, cost), n / ThreadPool::max_chunks + 1});
+        const int64_t at_once  = std::max<int64_t>(1, least_cost / std::max<int64_t>(1, cost));
         const int64_t n_chunks = (n + at_once - 1) / at_once;
         threads->run(n_chunks, [&](int64_t chunk, int thread) {
             for (int64_t i = chunk * at_once; i < std::min(n, (chunk + 1) * at_once); ++i) {
@@ -57,8 +56,10 @@ struct KernelRun {
         });
     }
 
-    // Of a chunk: some microseconds, so that taking it costs little beside it.
+    // Of a chunk: some microseconds, so that taking it costs little beside it, and not so much that a cancelled call
+    // would have to wait for it (0.05 s of the slowest kernel).
     static constexpr int64_t least_cost = 200'000;
+    static constexpr int64_t most_cost  = 100'000'000;
 };
 
 } // namespace pyspec

@@ -2,8 +2,6 @@
 
 #include "kernels/column_rows.h"
 
-#include "ggml-cpu.h"
-
 #include <algorithm>
 
 namespace pyspec {
@@ -15,20 +13,42 @@ ggml_tensor * weight_of(const ggml_tensor * dst, int i) {
     return dst->src[2 * i];
 }
 
+// The first matrix that takes its columns in the form of matrix i.
+template <typename WeightOf> int first_of_form(const WeightOf & weight, int i) {
+    int known = 0;
+    while (!(column_form(weight(known)) == column_form(weight(i)))) {
+        ++known;
+    }
+    return known;
+}
+
+// Of n converted columns; 0 when they can be used as they are.
+size_t column_bytes(const ggml_tensor * weight, int64_t n) {
+    const ColumnForm form = column_form(weight);
+    return form.kind == ColumnForm::Kind::floats ? 0 : form.bytes(weight->ne[0]) * static_cast<size_t>(n);
+}
+
 void compute_product(ggml_tensor * dst, int, int, void * data) {
     const ProductPlan & plan   = *static_cast<const ProductPlan *>(data);
     const ggml_tensor * x      = dst->src[2 * plan.n_weights];
-    void * scratch             = dst->src[2 * plan.n_weights + 1]->data;
+    char * scratch             = static_cast<char *>(dst->src[2 * plan.n_weights + 1]->data);
     const ggml_tensor * addend = plan.addend ? dst->src[2 * plan.n_weights + 2] : nullptr;
-    const ConvertedRows rows   = convert_rows(*plan.run, column_form(weight_of(dst, 0)), x, scratch);
 
     WeightMatrix matrices[max_product_weights];
     ProductTarget targets[max_product_weights];
+    ConvertedRows rows[max_product_weights];
     int64_t starts[max_product_weights + 1]; // first panel of each matrix
     int64_t dst_row = 0;
     starts[0]       = 0;
     for (int i = 0; i < plan.n_weights; ++i) {
-        matrices[i] = WeightMatrix::of(weight_of(dst, i));
+        matrices[i]     = WeightMatrix::of(weight_of(dst, i));
+        const int known = first_of_form([&](int j) { return weight_of(dst, j); }, i);
+        if (known < i) {
+            rows[i] = rows[known];
+        } else {
+            rows[i] = convert_rows(*plan.run, column_form(weight_of(dst, i)), x, scratch);
+            scratch += column_bytes(weight_of(dst, i), x->ne[1]);
+        }
         count(matrices[i].packed != nullptr ? plan.run->counters.packed : plan.run->counters.plain, matrices[i].type);
         starts[i + 1]    = starts[i] + matrices[i].n_panels();
         ProductTarget to = {};
@@ -45,15 +65,20 @@ void compute_product(ggml_tensor * dst, int, int, void * data) {
     const int64_t n_panels   = starts[plan.n_weights];
     const int64_t n_columns  = x->ne[1];
     const int64_t panel_macs = x->ne[0] * panel_rows;
-    const int64_t at_once    = panels_per_chunk(n_panels, panel_macs, ggml_row_size(matrices[0].type, panel_macs),
-                                                n_columns, plan.run->threads->n_threads());
-    plan.run->threads->run((n_panels + at_once - 1) / at_once, [&](int64_t chunk, int) {
-        const int64_t first = chunk * at_once;
-        const int64_t last  = std::min(n_panels, first + at_once);
+    const ProductChunks size = product_chunks(n_panels, panel_macs, ggml_row_size(matrices[0].type, panel_macs),
+                                              n_columns, plan.run->threads->n_threads());
+    const int64_t n_chunks   = (n_panels + size.panels - 1) / size.panels; // of some columns
+    const int64_t n_parts    = (n_columns + size.columns - 1) / size.columns;
+    plan.run->threads->run(n_chunks * n_parts, [&](int64_t chunk, int) {
+        const int64_t first  = chunk % n_chunks * size.panels;
+        const int64_t last   = std::min(n_panels, first + size.panels);
+        const int64_t column = chunk / n_chunks * size.columns;
+        const int64_t n      = std::min(n_columns - column, size.columns);
         for (int i = 0; i < plan.n_weights; ++i) {
             const int64_t from  = std::max(first, starts[i]) - starts[i];
             const int64_t until = std::min(last, starts[i + 1]) - starts[i];
-            multiply(matrices[i], from, until, rows.data, rows.stride, n_columns, targets[i]);
+            multiply(matrices[i], from, until, rows[i].data + static_cast<size_t>(column) * rows[i].stride,
+                     rows[i].stride, n, targets[i].from_column(column));
         }
     });
 }
@@ -86,10 +111,6 @@ void look_up_rows(ggml_tensor * dst, int, int, void * data) {
 
 } // namespace
 
-bool same_column_form(const ggml_tensor * a, const ggml_tensor * b) {
-    return column_form(a) == column_form(b);
-}
-
 ProductPlan product_plan(KernelRun * run, const ProductWeight * weights, int n_weights, bool addend) {
     ProductPlan plan;
     plan.run       = run;
@@ -101,9 +122,14 @@ ProductPlan product_plan(KernelRun * run, const ProductWeight * weights, int n_w
     return plan;
 }
 
-size_t product_scratch_bytes(const ProductWeight & weight, int64_t n) {
-    const ColumnForm form = column_form(weight.weight);
-    return form.kind == ColumnForm::Kind::floats ? 0 : form.bytes(weight.weight->ne[0]) * static_cast<size_t>(n);
+size_t product_scratch_bytes(const ProductWeight * weights, int n_weights, int64_t n) {
+    size_t bytes = 0;
+    for (int i = 0; i < n_weights; ++i) {
+        if (first_of_form([&](int j) { return weights[j].weight; }, i) == i) {
+            bytes += column_bytes(weights[i].weight, n);
+        }
+    }
+    return bytes;
 }
 
 ggml_tensor * product_node(ggml_context * ctx, const ProductPlan * plan, const ProductWeight * weights, ggml_tensor * x,

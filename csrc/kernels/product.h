@@ -1,7 +1,7 @@
 // Products of weight matrices with activation rows as graph nodes, and lookups of single rows.
 //
-// Matrices that share an input make one node (Q, K and V; gate and up): the rows are converted to the form that the
-// matrices take once, then the threads take panels of output rows, never parts of a sum. So a result is bit-equal for 1
+// Matrices that share an input make one node (Q, K and V; gate and up): the rows are converted once to each form that
+// the matrices take, then the threads take panels of output rows, never parts of a sum. So a result is bit-equal for 1
 // and for 512 rows, for 1 and N threads (weight_matrix.h).
 #pragma once
 
@@ -30,15 +30,12 @@ struct ProductWeight {
     ggml_tensor * bias;   // f32 {out} or null: added to the result
 };
 
-// Do these matrices take their columns in the same form, so that they can share a node?
-bool same_column_form(const ggml_tensor * a, const ggml_tensor * b);
-
 // The node's plan, to be kept by the caller.
 ProductPlan product_plan(KernelRun * run, const ProductWeight * weights, int n_weights, bool addend);
-// Bytes of scratch that the node needs for rows {n_in, n}.
-size_t product_scratch_bytes(const ProductWeight & weight, int64_t n);
+// Bytes of scratch that the node needs for n columns.
+size_t product_scratch_bytes(const ProductWeight * weights, int n_weights, int64_t n);
 
-// weights[i] {in, out_i}, of one column form; x f32 {in, rows}, rows contiguous; addend f32 {sum of out_i, rows} or
+// weights[i] {in, out_i}; x f32 {in, rows}, rows contiguous; addend f32 {sum of out_i, rows} or
 // null, added last; scratch I8 {product_scratch_bytes} or more.
 // -> f32 {sum of out_i, rows}: the outputs of weights[0], then those of weights[1], ...
 ggml_tensor * product_node(ggml_context * ctx, const ProductPlan * plan, const ProductWeight * weights, ggml_tensor * x,

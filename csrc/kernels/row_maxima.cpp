@@ -10,7 +10,7 @@ namespace {
 
 void compute_maxima(ggml_tensor * dst, int, int, void * run) {
     const ggml_tensor * x = dst->src[0];
-    static_cast<KernelRun *>(run)->for_each(ggml_nelements(dst), 4 * row_block, [&](int64_t i, int) {
+    static_cast<KernelRun *>(run)->for_each(ggml_nelements(dst), 16 * row_block, [&](int64_t i, int) {
         const int64_t row   = i / dst->ne[0];
         const int64_t block = i % dst->ne[0];
         const int64_t at    = block * row_block;

@@ -1,4 +1,4 @@
-// Maxima of the blocks of logits rows (support/row_blocks.h), made by the threads that have just computed the rows.
+// Maxima of the blocks of logits rows (support/row_blocks.h), so that who looks for the best need not read whole rows.
 #pragma once
 
 #include "kernels/kernel_run.h"

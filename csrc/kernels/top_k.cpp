@@ -5,11 +5,11 @@ namespace pyspec {
 namespace {
 
 // Selection by repeated maximum: k is the number of experts of a token, so small that nothing cleverer pays.
-void top_k_rows(ggml_tensor * dst, int, int, void *) {
+void compute_top_k(ggml_tensor * dst, int, int, void * run) {
     const ggml_tensor * x = dst->src[0];
     const int64_t n       = x->ne[0];
     const int64_t k       = dst->ne[0];
-    for (int64_t row = 0; row < dst->ne[1]; ++row) {
+    static_cast<KernelRun *>(run)->for_each(dst->ne[1], 20 * n * k * k, [&](int64_t row, int) {
         const float * values =
             reinterpret_cast<const float *>(static_cast<const char *>(x->data) + static_cast<size_t>(row) * x->nb[1]);
         int32_t * ids =
@@ -27,14 +27,14 @@ void top_k_rows(ggml_tensor * dst, int, int, void *) {
             }
             ids[rank] = best;
         }
-    }
+    });
 }
 
 } // namespace
 
-ggml_tensor * top_k(ggml_context * ctx, ggml_tensor * x, int32_t k) {
+ggml_tensor * top_k(ggml_context * ctx, KernelRun * run, ggml_tensor * x, int32_t k) {
     ggml_tensor * args[] = {x};
-    return ggml_custom_4d(ctx, GGML_TYPE_I32, k, x->ne[1], 1, 1, args, 1, top_k_rows, 1, nullptr);
+    return ggml_custom_4d(ctx, GGML_TYPE_I32, k, x->ne[1], 1, 1, args, 1, compute_top_k, 1, run);
 }
 
 } // namespace pyspec

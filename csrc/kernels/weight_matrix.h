@@ -43,14 +43,26 @@ struct WeightMatrix {
 };
 
 ColumnForm column_form(const ggml_tensor * weight);
+inline bool same_column_form(const ggml_tensor * a, const ggml_tensor * b) {
+    return column_form(a) == column_form(b);
+}
 
-// Where results go: row r of the matrix and column c of the columns is element dst_row + r of column c of dst.
+// Where results go: row r of the matrix and column c of the columns is dst[c * dst_stride + r].
 struct ProductTarget {
     float * dst;        // element 0 of the first column
     size_t dst_stride;  // floats from column to column
     const float * bias; // {n_out} or null: added first
     const float * plus; // like dst, or null: added last
     size_t plus_stride;
+
+    ProductTarget from_column(int64_t column) const {
+        ProductTarget to = *this;
+        to.dst += static_cast<size_t>(column) * dst_stride;
+        if (plus != nullptr) {
+            to.plus += static_cast<size_t>(column) * plus_stride;
+        }
+        return to;
+    }
 };
 
 // Panels first .. last - 1 of w with n_columns columns, `stride` bytes apart, in the matrix's form.

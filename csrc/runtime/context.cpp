@@ -185,18 +185,19 @@ GraphOptions Context::graph_options() {
 }
 
 std::vector<GraphShape> Context::worst_shapes() const {
-    // Rows shrink as cells grow, so the largest buffer may be needed anywhere between the two ends.
-    const Hparams & h = model_->hparams();
+    const Hparams & h           = model_->hparams();
+    const int32_t n_kv          = padded_cells(options_.n_ctx); // every need grows with the cells
+    const int32_t most          = std::min(options_.n_ubatch, n_kv);
+    std::vector<int32_t> widths = {most};
+    // Attention of few queries keeps what it knows of every partition.
+    for (size_t il = 0; il < h.n_head.size(); ++il) {
+        widths.push_back(std::min(most, attention_queries_at_once(h.n_head[il], h.n_head_kv[il])));
+    }
+    std::sort(widths.begin(), widths.end());
+    widths.erase(std::unique(widths.begin(), widths.end()), widths.end());
     std::vector<GraphShape> shapes;
-    for (int32_t n_kv = padded_cells(1);; n_kv = std::min(2 * n_kv, padded_cells(options_.n_ctx))) {
-        const int32_t rows = std::min(options_.n_ubatch, n_kv);
-        shapes.push_back({rows, n_kv, std::min(rows, options_.n_outputs), {}});
-        // Attention of few queries keeps what it knows of every partition.
-        const int32_t few = std::min(rows, attention_queries_at_once(h.n_head[0], h.n_head_kv[0]));
-        shapes.push_back({few, n_kv, std::min(few, options_.n_outputs), {}});
-        if (n_kv == padded_cells(options_.n_ctx)) {
-            break;
-        }
+    for (const int32_t n : widths) {
+        shapes.push_back({n, n_kv, std::min(n, options_.n_outputs), {}});
     }
     return shapes;
 }

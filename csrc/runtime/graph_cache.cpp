@@ -9,10 +9,9 @@ namespace {
 // Widths 1 to 17 of a round, twice over for a change of n_kv, and a few prompt shapes.
 constexpr size_t max_kept = 40;
 
-// Upper bound of nodes and leafs: generous per layer, for the largest family (experts add three nodes for each one
-// used).
+// Upper bound of nodes and leafs: generous per layer.
 size_t node_bound(const Hparams & h) {
-    return 256 + static_cast<size_t>(h.n_layer) * (96 + 4 * static_cast<size_t>(h.n_expert_used));
+    return 256 + static_cast<size_t>(h.n_layer) * 96;
 }
 
 // Logits are written to the context's output rows. With an address already, the allocator leaves them alone; the

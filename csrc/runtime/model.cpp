@@ -76,7 +76,7 @@ void Model::load_weights(Placement placement, Job * job) {
     if (packed_ != nullptr) {
         check_packing_fits(packed_->bytes(), available_memory_bytes());
     }
-    std::vector<const TensorInfo *> as_they_are; // ggml computes on the file's bytes in place, in the plain layout
+    std::vector<const TensorInfo *> as_they_are; // in place, in the plain layout
     for (const TensorLoader::Entry & e : tensors_->entries()) {
         if (packed_ == nullptr || !packed_->holds(e.tensor)) {
             as_they_are.push_back(e.info);

@@ -18,7 +18,7 @@ struct ModelOptions {
     std::string device  = "cpu";
     bool use_mmap       = true;
     bool metadata_only  = false;
-    bool pack_weights   = true;   // into the form of our own kernels; else ggml computes on the file's bytes
+    bool pack_weights   = true;   // into the form of our own kernels; else products read the file's bytes
     std::string kernels = "auto"; // instruction set of the kernels, see kernels/instruction_set.h
 };
 

@@ -4,8 +4,8 @@
 
 #include <cfenv>
 #include <chrono>
+#include <exception>
 #include <map>
-#include <system_error>
 
 #include <unistd.h>
 
@@ -71,7 +71,7 @@ ThreadPool::ThreadPool(int n_threads) : n_threads_(n_threads), shares_(new Share
         for (int i = 1; i < n_threads; ++i) {
             workers_.emplace_back([this, i] { live(i); });
         }
-    } catch (const std::system_error &) {
+    } catch (const std::exception &) {
         stop();
         throw Error(PYSPEC_OUT_OF_MEMORY, format("cannot start %d compute threads", n_threads));
     }
@@ -88,11 +88,6 @@ void ThreadPool::stop() {
     for (std::thread & worker : workers_) {
         worker.join();
     }
-}
-
-bool ThreadPool::cancelled() const {
-    const Job * job = job_.load(std::memory_order_relaxed);
-    return job != nullptr && job->cancelled.load(std::memory_order_relaxed);
 }
 
 void ThreadPool::run_chunks(int64_t n_chunks, Function function, const void * work) {

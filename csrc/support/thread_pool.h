@@ -9,6 +9,7 @@
 
 #include "support/job.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -29,15 +30,28 @@ public:
 
     int n_threads() const { return n_threads_; }
 
-    // Calls work(chunk, thread) once for each chunk 0 .. n_chunks - 1 (at most max_chunks), on the calling thread
+    // Calls work(chunk, thread) once for each chunk 0 .. n_chunks - 1, on the calling thread
     // (number 0) and the pool's others, in any order; returns when all are done. work must not throw. For the holder of
     // a Turn only. Once its job is cancelled, chunks that have not begun are left out.
-    static constexpr int64_t max_chunks = int64_t{1} << 20;
     template <typename Work> void run(int64_t n_chunks, const Work & work) {
-        run_chunks(
-            n_chunks, [](const void * w, int64_t chunk, int thread) { (*static_cast<const Work *>(w))(chunk, thread); },
-            &work);
+        if (n_chunks <= max_chunks) {
+            return share_out(n_chunks, work);
+        }
+        const int64_t at_once = (n_chunks + max_chunks - 1) / max_chunks;
+        share_out((n_chunks + at_once - 1) / at_once, [&](int64_t some, int thread) {
+            for (int64_t i = some * at_once; i < std::min(n_chunks, (some + 1) * at_once); ++i) {
+                work(i, thread);
+            }
+        });
     }
+
+    // Has the job of the turn been cancelled? Long chunks look now and then and leave the rest out.
+    bool cancelled() const {
+        const Job * job = job_.load(std::memory_order_relaxed);
+        return job != nullptr && job->cancelled.load(std::memory_order_relaxed);
+    }
+
+    static constexpr int64_t max_chunks = int64_t{1} << 20; // taken one by one; more are taken several at a time
 
     // Exclusive use of the threads for one graph. Throws Error(CANCELLED) when the job is cancelled while waiting.
     class Turn {
@@ -53,10 +67,14 @@ public:
 private:
     using Function = void (*)(const void * work, int64_t chunk, int thread);
 
+    template <typename Work> void share_out(int64_t n_chunks, const Work & work) {
+        run_chunks(
+            n_chunks, [](const void * w, int64_t chunk, int thread) { (*static_cast<const Work *>(w))(chunk, thread); },
+            &work);
+    }
     void run_chunks(int64_t n_chunks, Function function, const void * work);
     void take_chunks(uint32_t round, int thread);
     void take_share(uint32_t round, int share, int thread);
-    bool cancelled() const;
     void live(int thread);
     void stop();
 

@@ -14,8 +14,8 @@ namespace pyspec {
 
 class PackedWeights {
 public:
-    // Chooses the matrices that only graph/linear touches and whose type can be packed, and hangs their (still empty)
-    // packed form on their tensors; and the small tensors.
+    // Chooses the matrices that only graph/linear and graph/experts touch and whose type can be packed, and hangs their
+    // (still empty) packed form on their tensors; and the small tensors.
     PackedWeights(const TensorLoader & tensors, const TileSet & set);
 
     uint64_t matrix_bytes() const { return matrix_bytes_; } // of the packed form; 0: nothing could be packed

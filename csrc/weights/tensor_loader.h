@@ -15,8 +15,8 @@ public:
     // `meta` receives the tensor structs (no data); it must have room for every tensor of the file.
     TensorLoader(const ModelFile & file, ggml_context * meta);
 
-    // A matrix or expert stack for ggml's products. Shape in ggml order {in, out[, experts]}. Throws FILE_FORMAT when
-    // missing or of another shape, UNSUPPORTED when ggml cannot multiply its type.
+    // A matrix or expert stack for ggml's own operations. Shape in ggml order {in, out[, experts]}. Throws FILE_FORMAT
+    // when missing or of another shape, UNSUPPORTED when ggml cannot multiply its type.
     ggml_tensor * matrix(const std::string & name, std::initializer_list<int64_t> shape);
     // A matrix {in, out} or a stack {in, out, experts} that only graph/linear and graph/experts touch, so that it may
     // be packed (weights/packing.h). A tensor that is asked for both ways stays as it is.
@@ -39,7 +39,7 @@ public:
     struct Entry {
         ggml_tensor * tensor;
         const TensorInfo * info;
-        bool linear; // multiplied by graph/linear
+        bool linear; // multiplied by graph/linear or graph/experts
         bool ggml;   // used by ggml's own operations, which know the file's form only
     };
     const std::vector<Entry> & entries() const { return entries_; }

@@ -364,7 +364,7 @@ class Context:
         """
         length = self._ffi.new("size_t *")
         check(self._lib.pyspec_context_kernel_runs(self.handle, self._ffi.NULL, 0, length))
-        room = length[0] + 256  # the numbers may grow meanwhile
+        room = length[0] + 4096  # the numbers may grow meanwhile
         buffer = self._ffi.new("char[]", room)
         check(self._lib.pyspec_context_kernel_runs(self.handle, buffer, room, length))
         return {name: int(n) for name, n in json.loads(self._ffi.string(buffer)).items()}

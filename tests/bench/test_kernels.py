@@ -184,7 +184,7 @@ def test_roofline_of_every_set() -> None:
         (["roofline", "--kernels", "mmx"], 2, "kernels 'mmx' are unknown"),
         (["roofline", "--span", "1048576"], 1, "are available; ask for less with --span"),
         (["product", "--type", "Q4_K", "--in", "256"], 2, "product needs --out"),
-        (["product", "--type", "Q3_K", "--in", "256", "--out", "16"], 2, "expected one of Q4_0, "),
+        (["product", "--type", "Q3_K", "--in", "256", "--out", "16"], 2, "expected one of F32, F16, Q4_0, "),
         (["product", "--type", "Q4_K", "--in", "100", "--out", "16"], 2, "must be a multiple of 256"),
         (
             ["product", "--type", "Q4_K", "--in", "256", "--out", "16", "--columns", "1,,2"],

@@ -132,7 +132,7 @@ std::vector<float> compute(const std::vector<Matrix *> & matrices, const std::ve
     if (!options.ggml) {
         KernelRun & run       = run_with(options.n_threads);
         plan                  = product_plan(&run, weights.data(), static_cast<int>(weights.size()), addend != nullptr);
-        const size_t bytes    = std::max<size_t>(1, product_scratch_bytes(weights[0], columns));
+        const size_t bytes    = std::max<size_t>(1, product_scratch_bytes(weights.data(), plan.n_weights, columns));
         ggml_tensor * scratch = ggml_new_tensor_1d(ctx, GGML_TYPE_I8, static_cast<int64_t>(bytes));
         results.push_back(product_node(ctx, &plan, weights.data(), input, addend, scratch));
     }
@@ -477,6 +477,8 @@ int main() {
         }
         shares_inputs(*set, GGML_TYPE_Q4_K, GGML_TYPE_Q8_0, GGML_TYPE_Q6_K);
         shares_inputs(*set, GGML_TYPE_F16, GGML_TYPE_F32, GGML_TYPE_BF16);
+        shares_inputs(*set, GGML_TYPE_BF16, GGML_TYPE_Q5_1, GGML_TYPE_F32);
+        shares_inputs(*set, GGML_TYPE_Q4_K, GGML_TYPE_F16, GGML_TYPE_Q8_0);
         if (check::thread_sanitized) {
             break;
         }

@@ -44,6 +44,20 @@ void each_chunk_once() {
     }
 }
 
+// More chunks than a share can count are taken several at a time.
+void many_chunks() {
+    ThreadPool pool(3);
+    ThreadPool::Turn turn(pool, nullptr);
+    const int64_t n = 2 * ThreadPool::max_chunks + 5;
+    std::vector<std::atomic<uint8_t>> done(static_cast<size_t>(n));
+    pool.run(n, [&](int64_t chunk, int) { done[static_cast<size_t>(chunk)].fetch_add(1, std::memory_order_relaxed); });
+    int64_t sum = 0;
+    for (const std::atomic<uint8_t> & times : done) {
+        sum += times == 1 ? 1 : -n;
+    }
+    CHECK(sum == n);
+}
+
 // Rounds follow each other at once, of different sizes, so that late threads meet the next one.
 void rounds_do_not_mix() {
     ThreadPool pool(4);
@@ -133,6 +147,7 @@ void rounds_to_nearest() {
 
 int main() {
     each_chunk_once();
+    many_chunks();
     rounds_do_not_mix();
     cancel_leaves_the_rest_out();
     waits_for_its_turn();

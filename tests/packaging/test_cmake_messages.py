@@ -114,7 +114,9 @@ def test_portable_record(configure: Configure, tmp_path: Path) -> None:
     commands = json.loads((tmp_path / "build/compile_commands.json").read_text())
     for entry in commands:
         assert "-march=native" not in entry["command"]
-        if kernel := re.search(r"/(?:panel_tile|float_tile|vector_routines|roofline)_(avx\w+)\.cpp$", entry["file"]):
+        if kernel := re.search(
+            r"/(?:panel_tile|float_tile|vector_routines|roofline)_(avx\w+)\.cpp$", entry["file"]
+        ):
             level = "-march=x86-64-v4" if kernel.group(1).startswith("avx512") else "-march=x86-64-v3"
             assert level in entry["command"]
             continue

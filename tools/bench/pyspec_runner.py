@@ -58,7 +58,6 @@ class PyspecContestant(Contestant):
             "threads": self._context.n_threads,
             "n_ctx": self._context.n_ctx,
             "kernels": info.kernels,
-            "packed_bytes": info.packed_bytes,
             "matrices": multiplied_matrices(self._model.tensors, info.n_expert, info.n_expert_used),
         }
 

@@ -8,11 +8,11 @@ numbers, the fastest there is.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from .native_program import measure_roofline, packable_types
+from .native_program import measure_roofline
 from .process import BenchError
 from .result import Result
 
@@ -34,7 +34,7 @@ def limit_ns(bytes_read: float, macs: float, machine: dict[str, Any]) -> float:
 def multiplied_matrices(
     tensors: Iterable[dict[str, Any]], n_expert: int, n_expert_used: int
 ) -> list[dict[str, Any]]:
-    """The matrices of a tensor table (Model.tensors) that every token meets: "type", "bytes" of the file, "macs", "stack".
+    """The matrices of a tensor table (Model.tensors) that every token meets: "type", "bytes" of the file, "macs".
 
     A token table counts when it is also the output matrix, once; else its rows are only looked up. Of a stack of experts
     those of one token count: tokens decoded together may share them, so this is the least.
@@ -49,31 +49,28 @@ def multiplied_matrices(
         macs, size = 1, tensor["bytes"]
         for side in shape:
             macs *= side
-        stack = len(shape) > 2 and n_expert > 0
-        if stack:
+        if len(shape) > 2 and n_expert > 0:
             macs, size = (amount * n_expert_used // n_expert for amount in (macs, size))
-        found.append({"type": tensor["type"].upper(), "bytes": size, "macs": macs, "stack": stack})
+        found.append({"type": tensor["type"].upper(), "bytes": size, "macs": macs})
     return found
 
 
-def decode_work(matrices: Iterable[dict[str, Any]], packed_bytes: int, packable: Collection[str]) -> Work:
-    """Sums over `multiplied_matrices`. packed_bytes: of all packed matrices of the model; 0: they are used as they are.
-
-    packable: types that are packed; stacks never are.
+def decode_work(matrices: Iterable[dict[str, Any]]) -> Work:
+    """Sums over `multiplied_matrices`. Bytes are those of the file: the packed form is up to 3 % larger, which is ours to
+    answer for.
     """
     matrices = list(matrices)
-    plain = [m for m in matrices if packed_bytes == 0 or m["stack"] or m["type"] not in packable]
-    return Work(packed_bytes + sum(m["bytes"] for m in plain), sum(m["macs"] for m in matrices))
+    return Work(sum(m["bytes"] for m in matrices), sum(m["macs"] for m in matrices))
 
 
 def add_roofline(result: Result, model: dict[str, Any]) -> None:
     """Measure the machine and put beside each T(n) (milliseconds, by n as text) its limit and the share that was reached.
 
-    model: "matrices", "packed_bytes" and "kernels" of the opened model. Without the native program there is a note instead.
+    model: "matrices" and "kernels" of the opened model. Without the native program there is a note instead.
     """
     try:
         machine = measure_roofline(model["kernels"], result.threads)
-        work = decode_work(model["matrices"], model["packed_bytes"], packable_types(model["kernels"]))
+        work = decode_work(model["matrices"])
     except BenchError as error:
         result.notes.append(f"No roofline: {error}.")
         return

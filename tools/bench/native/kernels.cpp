@@ -40,7 +40,8 @@ std::vector<ggml_type> types_of(const TileSet & set) {
     std::vector<ggml_type> types;
     for (int i = 0; i < GGML_TYPE_COUNT; ++i) {
         const ggml_type type = static_cast<ggml_type>(i);
-        if (ggml_blck_size(type) > 0 && is_packable(type, ggml_blck_size(type)) && set.tile(type) != nullptr) {
+        const bool has_tile  = set.tile(type) != nullptr || set.floats->tile(type) != nullptr;
+        if (ggml_blck_size(type) > 0 && is_packable(type, block_values(type)) && has_tile) {
             types.push_back(type);
         }
     }
