@@ -62,7 +62,12 @@ class PyspecContestant(Contestant):
         }
 
     def append(self, tokens: Sequence[int], rows: str) -> None:
-        self._context.decode(tokens, outputs=None if rows == "last" else rows)
+        outputs = None if rows == "last" else rows
+        n_batch = self._context.n_batch
+        last = (len(tokens) - 1) // n_batch * n_batch
+        for first in range(0, last, n_batch):
+            self._context.decode(tokens[first : first + n_batch], outputs="none" if outputs is None else outputs)
+        self._context.decode(tokens[last:], outputs=outputs)
 
     def drop(self, position: int) -> None:
         if not self._context.seq_rm(0, position, -1):
