@@ -19,7 +19,7 @@ uint64_t row_bytes(const TensorInfo & info) {
 
 } // namespace
 
-PackedWeights::PackedWeights(const TensorLoader & tensors, const TileSet & set) : set_(set) {
+PackedWeights::PackedWeights(const TensorLoader & tensors, const TileSet & set) {
     for (const TensorLoader::Entry & e : tensors.entries()) {
         const TensorInfo & info = *e.info;
         std::unique_ptr<PackedMatrix> matrix;

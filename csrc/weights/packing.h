@@ -20,7 +20,6 @@ public:
 
     uint64_t matrix_bytes() const { return matrix_bytes_; } // of the packed form; 0: nothing could be packed
     uint64_t bytes() const { return bytes_; }               // with the small tensors
-    const TileSet & set() const { return set_; }
     void * base() const { return space_.data(); }
     bool holds(const ggml_tensor * tensor) const;
 
@@ -44,7 +43,6 @@ private:
     };
     void pack(const ModelFile & file, const Chunk & chunk, std::vector<uint8_t> & scratch) const;
 
-    const TileSet & set_;
     std::vector<Item> items_;
     AlignedBuffer space_;
     uint64_t bytes_        = 0;
