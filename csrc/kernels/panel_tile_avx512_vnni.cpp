@@ -174,7 +174,7 @@ template <typename Type> void prefetch(const PanelTask & t, size_t b) {
     // Measured: further ahead is better by a tenth for 4-bit weights, and worse by as much for larger ones, which take
     // the place of the columns in the first-level cache.
     constexpr size_t look_ahead = Type::quant_bytes <= 256 ? 16384 : 8192;
-    const uint8_t * quants = t.quants + b * Type::quant_bytes + look_ahead;
+    const uint8_t * quants      = t.quants + b * Type::quant_bytes + look_ahead;
     for (size_t i = 0; i < Type::quant_bytes; i += 64) {
         _mm_prefetch(reinterpret_cast<const char *>(quants + i), _MM_HINT_T0);
     }

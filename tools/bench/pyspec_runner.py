@@ -66,7 +66,9 @@ class PyspecContestant(Contestant):
         n_batch = self._context.n_batch
         last = (len(tokens) - 1) // n_batch * n_batch
         for first in range(0, last, n_batch):
-            self._context.decode(tokens[first : first + n_batch], outputs="none" if outputs is None else outputs)
+            self._context.decode(
+                tokens[first : first + n_batch], outputs="none" if outputs is None else outputs
+            )
         self._context.decode(tokens[last:], outputs=outputs)
 
     def drop(self, position: int) -> None:
