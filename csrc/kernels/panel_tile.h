@@ -13,9 +13,10 @@
 //     Q6_K, each half of 16:   i = dot(q, y) - 32 * sum(y)            sum = fma(float(i), scale * scale_y, sum)
 //
 // with exact integers i and, for K-quants, scale = super_scale * float(group_scale), offset = -super_offset *
-// float(group_offset). Weights that are floats meet activations that are floats, in two sums that are added at the end:
+// float(group_offset). Weights that are floats meet activations that are floats; a block has a sum of its own, which
+// keeps the error of long rows small:
 //
-//   F16, BF16, F32:  even = fma(w[2j], y[2j], even), odd = fma(w[2j + 1], y[2j + 1], odd), j ascending;  even + odd
+//     F16, BF16, F32:          part = 0; part = fma(w[j], y[j], part), j ascending;  sum = sum + part
 //
 // with f16 and bf16 weights converted exactly. All sets but `portable` (which has no fma) therefore give the same bits;
 // only which of the many values that are no numbers a sum ends in is left open.
@@ -45,7 +46,7 @@ struct PanelTask {
     float * out;     // [n_columns][16]
     // `out` holds the sums over the blocks so far: a long row may be walked in pieces, with quants, scales, supers and
     // x at the next piece each time, and gives the same bits as in one go. Pieces of K-quants are multiples of 8
-    // blocks. Only for quantised types: floats have two sums for each element of `out`.
+    // blocks. Only for quantised types.
     bool resume = false;
 };
 
