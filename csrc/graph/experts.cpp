@@ -3,6 +3,7 @@
 #include "graph/ffn.h"
 #include "kernels/experts.h"
 #include "kernels/top_k.h"
+#include "kernels/weight_matrix.h"
 
 #include <cmath>
 
@@ -37,7 +38,7 @@ ggml_tensor * experts(GraphBuilder & g, const ExpertWeights & w, ggml_tensor * x
         return expert_product_node(g.ctx, g.keep(plan), matrices.begin(), rows, order,
                                    g.scratch(expert_scratch_bytes(plan, *matrices.begin(), n)));
     };
-    ggml_tensor * gate_up = experts_share_columns(w.gate, w.up)
+    ggml_tensor * gate_up = same_column_form(w.gate, w.up)
                                 ? product({w.gate, w.up}, x, false)
                                 : ggml_concat(g.ctx, product({w.gate}, x, false), product({w.up}, x, false), 0);
     ggml_tensor * y       = product({w.down}, gate(g, gate_up, GateActivation::silu), true);

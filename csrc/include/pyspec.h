@@ -125,7 +125,7 @@ typedef struct pyspec_model_params {
     bool use_mmap;        /* map the weights that are not packed (default true) or read them */
     bool metadata_only;   /* read keys, tensor table and vocabulary only; contexts cannot be made */
     bool pack_weights;    /* copy the matrices into the form of the fast kernels (default true); false computes on the
-                             file's bytes, two to five times slower, with no copy */
+                             file's bytes, without a copy: decoding takes twice, prompts 5 to 8 times as long */
     const char * kernels; /* NULL or "auto": the best this processor has; or "avx512_vnni", "avx2_vnni", "avx2",
                             "portable". Unknown names are PYSPEC_OPTION, sets that this processor cannot run
                             PYSPEC_UNSUPPORTED */

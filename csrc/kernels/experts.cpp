@@ -147,10 +147,6 @@ ggml_tensor * expert_order_node(ggml_context * ctx, const ExpertPlan * plan, ggm
                           compute_order, 1, const_cast<ExpertPlan *>(plan)); // only read
 }
 
-bool experts_share_columns(const ggml_tensor * a, const ggml_tensor * b) {
-    return same_column_form(a, b);
-}
-
 size_t expert_scratch_bytes(const ExpertPlan & plan, const ggml_tensor * weight, int64_t n) {
     const int64_t rows = n * plan.n_used + (plan.rows_of_pairs ? 0 : n);
     return column_form(weight).bytes(weight->ne[0]) * static_cast<size_t>(rows);

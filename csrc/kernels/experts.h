@@ -25,9 +25,6 @@ struct ExpertPlan {
 // ids I32 {n_used, n}: the experts of each token by rank. -> I32: the order that the other nodes take.
 ggml_tensor * expert_order_node(ggml_context * ctx, const ExpertPlan * plan, ggml_tensor * ids);
 
-// Can two stacks be one node's?
-bool experts_share_columns(const ggml_tensor * a, const ggml_tensor * b);
-
 // Bytes of scratch for a product of n tokens.
 size_t expert_scratch_bytes(const ExpertPlan & plan, const ggml_tensor * weight, int64_t n);
 

@@ -60,7 +60,7 @@ class Model:
         metadata_only: read keys, tensor table and vocabulary only. Enough for `info`, `tokenizer`, memory estimates and
             pair checks; contexts cannot be made.
         pack_weights: copy the matrices into the form of the fast kernels (default). False computes on the file's bytes:
-            two to five times slower, but a mapped file then needs no memory of its own.
+            twice as slow (prompts five to eight times), but a mapped file then needs no memory of its own.
         kernels: instruction set of the fast kernels: "auto" (the best of this processor), "avx512_vnni", "avx2_vnni",
             "avx2" or "portable".
         progress: called on this thread with the fraction done, 0..1.
