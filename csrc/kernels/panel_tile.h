@@ -16,7 +16,8 @@
 // float(group_offset). Weights that are floats meet activations that are floats; a block has a sum of its own, which
 // keeps the error of long rows small:
 //
-//     F16, BF16, F32:          part = 0; part = fma(w[j], y[j], part), j ascending;  sum = sum + part
+//     F16, BF16:               part = 0; part = fma(w[j], y[j], part), j ascending;  sum = sum + part
+//     F32:                     the same for each 8 values, and the sum is compensated (float_tile.inc)
 //
 // with f16 and bf16 weights converted exactly. All sets but `portable` (which has no fma) therefore give the same bits;
 // only which of the many values that are no numbers a sum ends in is left open.
