@@ -17,27 +17,31 @@ to `LLM(drafters=[...])`; inheriting from `Drafter` saves writing the ones that 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspec.core.context import CancelToken
+    from pyspec.core.sampler import Sampler
 
 
 @dataclass(slots=True)
 class Draft:
     """Proposed tokens, to follow the last sampled one.
 
-    parents and distributions are room for later drafters: parents[i] is the index of the token before token i
-    in a draft tree (-1: the root), distributions[i] the candidates that token i was drawn from. The round
-    reads neither today.
+    confidence[i]: the drafter's estimate of the probability that the target chooses token i too when it chose
+    all before it. Calibrated as well as the drafter can; the controller corrects it by what it observes.
+    distributions[i]: the candidates (token, probability) that token i was drawn from, all of them; only
+    rejection sampling reads it. parents is room for draft trees: parents[i] is the index of the token before
+    token i (-1: the root); the round does not read it today.
     """
 
     tokens: list[int] = field(default_factory=list)
     drafter: str = ""
     parents: list[int] | None = None
-    distributions: list[Any] | None = None
+    distributions: list[list[tuple[int, float]]] | None = None
+    confidence: list[float] | None = None
 
 
 @dataclass(slots=True)
@@ -83,6 +87,15 @@ class Drafter:
     #: Set by the chain for the time of one generation. Pass it to long calls so that they end when the user
     #: cancels.
     cancel: CancelToken | None = None
+    #: The target's sampler for the time of one generation, set by the chain; to be read, never advanced. At
+    #: `propose` it stands before the token that follows `last`. Drafters with a distribution make the same draw.
+    target_sampler: Sampler | None = None
+    #: True: reads nothing but committed tokens, and a proposal costs microseconds. Such drafters are asked in
+    #: every round, whether their draft is used or not, and judged by what the target then emits.
+    is_text: bool = False
+    #: Set by the chain for drafters to whom each token costs time: proceed(n, confidence) is asked after n
+    #: tokens, with the confidence of the last one, whether another is worth drafting. None: draft up to the limit.
+    proceed: Callable[[int, float], bool] | None = None
 
     def begin(self, tokens: Sequence[int]) -> None:
         """A generation starts; tokens is the whole decoded prompt (the caller's list: read, do not keep)."""

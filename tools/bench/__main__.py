@@ -51,7 +51,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "types": {"kernels": ()},
     "columns": {"kernels": (1, 2, 4, 8, 16)},
     "shapes": {"kernels": "small"},
-    "kernels": {"kernels": "auto"},
+    "kernels": dict.fromkeys(("decode", "prefill", "tn", "kernels"), "auto"),
     "warm": {"kernels": False},
 }
 
@@ -207,7 +207,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--shapes", choices=list(SHAPES), help="kernels: matrices, see the README (default: small)"
     )
-    parser.add_argument("--kernels", metavar="NAME", help="kernels: instruction set (default: auto)")
+    parser.add_argument(
+        "--kernels", metavar="NAME", help="decode, prefill, tn, kernels: our instruction set (default: auto)"
+    )
     parser.add_argument(
         "--warm", action="store_true", default=None, help="kernels: weights in the caches, not from memory"
     )

@@ -22,7 +22,7 @@ class Settings:
     """What the command line said. path and draft are files; model and draft_name are what the user called them.
 
     fill: tokens in memory before a measured decode. tokens: decoded or generated ones. threads 0: pyspec's default.
-    peer None: pyspec alone.
+    peer None: pyspec alone. kernels: the instruction set of ours.
     """
 
     what: str
@@ -41,6 +41,7 @@ class Settings:
     draft: Path | None = None
     drafters: str | None = None
     n_draft: int | None = None
+    kernels: str = "auto"
 
 
 class Contest:
@@ -74,7 +75,12 @@ class Contest:
         settings = self.settings
         path = str(settings.path)
         opened = self.ours.ask(
-            "open", path=path, threads=settings.threads, n_ctx=settings.n_ctx, n_outputs=n_outputs
+            "open",
+            path=path,
+            threads=settings.threads,
+            n_ctx=settings.n_ctx,
+            n_outputs=n_outputs,
+            kernels=settings.kernels,
         )
         self.opened(opened, need)
         self.open_peer(n_outputs=n_outputs)

@@ -42,10 +42,12 @@ class PyspecContestant(Contestant):
         text = f"{__version__} (ggml {build['ggml']}, {build['compiler']}, {build['build_type']}, {kind})"
         return {"name": "pyspec", "version": text}
 
-    def open(self, path: str, *, threads: int, n_ctx: int, n_outputs: int) -> dict[str, Any]:
+    def open(
+        self, path: str, *, threads: int, n_ctx: int, n_outputs: int, kernels: str = "auto"
+    ) -> dict[str, Any]:
         from pyspec import Context, Model
 
-        self._model = Model(path)
+        self._model = Model(path, kernels=kernels)
         info = self._model.info
         n_ctx_train = info.n_ctx_train
         self._context = Context(
