@@ -22,6 +22,7 @@ constexpr uint64_t CHUNK_BYTES = 4u << 20;
 // How far the kernel is asked to read ahead of the chunk being touched.
 constexpr uint64_t READ_AHEAD_BYTES = 32u << 20;
 constexpr size_t ALIGNMENT          = 64;
+constexpr size_t HUGE_PAGE          = 2u << 20; // of x86-64 and most of ARM
 
 std::string system_text(int error) {
     return std::generic_category().message(error);
@@ -229,12 +230,18 @@ void FileMapping::populate(const InputFile & file, uint64_t begin, uint64_t end,
 // ------------------------------------------------------------------------------------------------------ AlignedBuffer
 
 AlignedBuffer::AlignedBuffer(size_t size) : size_(size) {
-    data_.reset(::operator new(std::max<size_t>(size, 1), std::align_val_t(ALIGNMENT), std::nothrow));
+    const std::align_val_t alignment{size >= HUGE_PAGE ? HUGE_PAGE : ALIGNMENT};
+    data_ = {::operator new(std::max<size_t>(size, 1), alignment, std::nothrow), Release{alignment}};
     if (!data_) throw Error(PYSPEC_OUT_OF_MEMORY, format("no memory for %s of weights", byte_size(size).c_str()));
+#ifdef MADV_HUGEPAGE
+    // Weights are read from end to end for every token: with small pages a good part of that time goes into finding
+    // their addresses. Refusal costs speed only. The last, incomplete page stays small, so no memory is wasted.
+    if (size >= HUGE_PAGE) (void)::madvise(data(), size / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
+#endif
 }
 
 void AlignedBuffer::Release::operator()(void * p) const {
-    ::operator delete(p, std::align_val_t(ALIGNMENT));
+    ::operator delete(p, alignment);
 }
 
 } // namespace pyspec

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <string>
 
 namespace pyspec {
@@ -74,7 +75,7 @@ private:
     size_t size_ = 0;
 };
 
-// Memory aligned to 64 bytes.
+// Memory aligned to 64 bytes; large ones to huge pages, which are asked for.
 class AlignedBuffer {
 public:
     AlignedBuffer() = default;
@@ -86,6 +87,7 @@ public:
 
 private:
     struct Release {
+        std::align_val_t alignment;
         void operator()(void * p) const;
     };
     std::unique_ptr<void, Release> data_;
