@@ -226,9 +226,11 @@ class FakeContext:
         self.model = model
         self.n_ctx = n_ctx or model.info.n_ctx_train
         self.n_batch, self.n_ubatch, self.max_outputs = n_batch, n_ubatch, n_outputs
+        self.n_outputs_max = n_outputs
         self.n_vocab = model.info.n_vocab
         self.n_threads = n_threads or 1
         self.memory_kind = memory_kind
+        self.type_k, self.type_v = type_k, type_v
         self.cells: list[tuple[int, int]] = []
         self.rows: list[np.ndarray[Any, Any]] = []
         self.closed = 0

@@ -43,6 +43,14 @@ class Draft:
     distributions: list[list[tuple[int, float]]] | None = None
     confidence: list[float] | None = None
 
+    def cut(self, n: int) -> None:
+        """Keep the first n tokens."""
+        del self.tokens[n:]
+        if self.confidence is not None:
+            self.confidence = self.confidence[:n]
+        if self.distributions is not None:
+            self.distributions = self.distributions[:n]
+
 
 @dataclass(slots=True)
 class Verdict:
@@ -96,6 +104,14 @@ class Drafter:
     #: Set by the chain for drafters to whom each token costs time: proceed(n, confidence) is asked after n
     #: tokens, with the confidence of the last one, whether another is worth drafting. None: draft up to the limit.
     proceed: Callable[[int, float], bool] | None = None
+    #: Set by the chain: someone decides about lengths by `confidence`, so a drafter need not drop what it is
+    #: unsure of.
+    controlled: bool = False
+
+    @property
+    def n_read(self) -> int | None:
+        """How many tokens of the history it has read so far; None when reading costs nothing."""
+        return None
 
     def begin(self, tokens: Sequence[int]) -> None:
         """A generation starts; tokens is the whole decoded prompt (the caller's list: read, do not keep)."""

@@ -7,7 +7,8 @@ which m of k drafts were accepted the draft context therefore holds the committe
 drafts: the k-th was proposed but never fed.
 
 Drafting stops at n_draft tokens, at the round's limit, after an end token, or when the best candidate's
-probability (among the ten best) is below p_min; a draft shorter than n_min is dropped. Ids that the target
+probability (among the ten best) is below p_min; a draft shorter than n_min is dropped. Under a controller p_min
+does not count: whether another token is worth its time is asked after each one. Ids that the target
 does not have are never proposed; ids that only the target has (padding) are fed as id 0, which keeps the
 positions right.
 """
@@ -78,18 +79,28 @@ class DraftSimple(Drafter):
             return None
         self._catch_up(history, last)
         context, choose = self.context, self._choose
+        proceed, p_min = self.proceed, 0.0 if self.controlled else self.p_min
         drafted: list[int] = []
+        confidence: list[float] = []
         while True:
             token, probability = choose(context, 0, self._n_allowed, N_BEST)
-            if probability < self.p_min:
+            if probability < p_min:
                 break
             drafted.append(token)
+            confidence.append(probability)
             if len(drafted) >= limit or self._is_end(token):
+                break
+            if proceed is not None and not proceed(len(drafted), probability):
                 break
             self._feed([token])
         if len(drafted) < self.n_min:
             return None
-        return Draft(drafted, self.name)
+        return Draft(drafted, self.name, confidence=confidence)
+
+    @property
+    def n_read(self) -> int:
+        """Tokens of the history in the draft context."""
+        return self._agreed
 
     def commit(self, verdict: Verdict, rows: Any | None, mine: bool) -> None:
         agreed, seen = self._agreed, self._seen

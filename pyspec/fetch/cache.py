@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -10,25 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from pyspec._user_cache import user_cache
 from pyspec.fetch.errors import FetchError
 from pyspec.fetch.manifest import ManifestEntry, load_manifest
 
 
 def cache_dir() -> Path:
-    """Directory of finished model files; not created here.
-
-    $XDG_CACHE_HOME/pyspec/models where that variable is set, else the platform's cache directory for the user.
-    """
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    if base and os.path.isabs(base):  # the XDG rules say to ignore relative values
-        root = Path(base)
-    elif sys.platform == "win32":
-        root = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        root = Path.home() / "Library" / "Caches"
-    else:
-        root = Path.home() / ".cache"
-    return root / "pyspec" / "models"
+    """Directory of finished model files; not created here."""
+    return user_cache("models")
 
 
 def entry_path(entry: ManifestEntry, directory: Path | None = None) -> Path:

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 from pyspec.errors import CancelledError
 from pyspec.llm.answer import Answer
 from pyspec.llm.results import GenerationResult, TokenLogprob, Usage
+from pyspec.speculation.acceptance import Match
 from pyspec.speculation.audit import audit
+from pyspec.speculation.measure_cost import measure_cost
 from pyspec.speculation.round import Round
-from pyspec.speculation.stats import RoundLog, Stats
+from pyspec.speculation.stats import ControllerStats, RoundLog, Stats
 
 if TYPE_CHECKING:
     from pyspec.core.context import CancelToken
@@ -21,12 +23,16 @@ if TYPE_CHECKING:
     from pyspec.llm.request import Request
     from pyspec.llm.session import Session
     from pyspec.speculation.chain import Chain
+    from pyspec.speculation.controller import Controller
+
+#: An answer that may become shorter than this is not worth a measurement of costs.
+WORTH_MEASURING = 64
 
 
 class Generation:
     """Runs one request on a session. `run` yields after each block of tokens; then `result` tells everything.
 
-    max_rows: most rows one verification may have.
+    max_rows: most rows one verification may have. controller: see Round.
     """
 
     def __init__(
@@ -40,6 +46,7 @@ class Generation:
         piece: Any,
         max_rows: int,
         cancel: CancelToken,
+        controller: Controller | None = None,
     ) -> None:
         self.finish_reason = ""
         self._session = session
@@ -49,6 +56,7 @@ class Generation:
         self._backend = backend
         self._cancel = cancel
         self._max_rows = max_rows
+        self._controller = controller if chain.members else None
         self._sampler: Sampler | None = None
         self._shadow: Sampler | None = None
         self._round: Round | None = None
@@ -88,17 +96,18 @@ class Generation:
             self.finish_reason = "length"
             return
         sampler, n_fed = self._make_sampler()
-        emitted, _ = sampler.accept_match(session.target, [], model=session.model, n_max=1)
-        self._first_token_at = self._last_token_at = perf_counter()
+        chain.prepare(sampler, controlled=self._controller is not None)
         self._round = step = Round(
-            model=session.model,
             target=session.target,
-            sampler=sampler,
+            acceptance=Match(session.target, sampler, session.model),
             chain=chain,
             history=session.history,
             max_rows=self._max_rows,
             cancel=self._cancel,
+            controller=self._controller,
         )
+        emitted = step.first()
+        self._first_token_at = self._last_token_at = perf_counter()
         n_emitted = 1
         while self._take(emitted):
             if session.audit:
@@ -114,6 +123,8 @@ class Generation:
                 self.finish_reason = "length"
                 return
             yield
+            if n_emitted == 1:
+                self._begin_control(limit)
             verdict = step.step(emitted[-1], limit - n_emitted)
             self._last_token_at = perf_counter()
             emitted = verdict.emitted
@@ -124,6 +135,17 @@ class Generation:
         if session.audit:
             audit(history=session.history, target=session.target, chain=chain)
 
+    def _begin_control(self, limit: int) -> None:
+        """Tell the controller, and let it know what widths cost if nobody does yet."""
+        controller = self._controller
+        if controller is None:
+            return
+        controller.begin(limit)
+        if not controller.costs.known and limit >= WORTH_MEASURING:
+            for n, ms in measure_cost(self._session.target, cancel=self._cancel).items():
+                controller.costs.observe(n, ms)
+            self._session.repair()
+
     def result(self) -> GenerationResult:
         """The answer as far as it got."""
         answer, stats = self.answer, self._stats
@@ -133,6 +155,16 @@ class Generation:
             stats.draft_ms = 1e3 * self._round.draft_seconds
             stats.verify_ms = 1e3 * self._round.verify_seconds
             stats.accept_ms = 1e3 * self._round.accept_seconds
+        controller = self._controller
+        if controller is not None:
+            choices = controller.choices
+            stats.controller = ControllerStats(
+                controller.costs.times(),
+                choices.lengths,
+                choices.rests,
+                choices.saved,
+                controller.bank.balance,
+            )
         seconds = self._last_token_at - self._first_token_at
         stats.generation_ms = 1e3 * seconds
         stats.tokens_per_second = (n - 1) / seconds if n > 1 and seconds > 0 else 0.0

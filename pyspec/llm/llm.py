@@ -18,12 +18,16 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from pyspec._user_cache import user_cache
+from pyspec._version import __version__
 from pyspec.drafters.base import Drafter
 from pyspec.drafters.registry import DrafterSpec, parse_drafters
 from pyspec.errors import OptionError
+from pyspec.llm.about import describe, memory_use
 from pyspec.llm.backend import Backend, core_backend
 from pyspec.llm.calls import Calls
 from pyspec.llm.chat_prompt import chat_ids, prompt_ids
@@ -32,8 +36,19 @@ from pyspec.llm.generation import Generation
 from pyspec.llm.request import CALL_OPTIONS, UNSET, Request, parse_request, sampling_option_names
 from pyspec.llm.results import ChatResult, Chunk, GenerationResult, MemoryUse
 from pyspec.llm.session import Session
-from pyspec.llm.setup import context_length, longest_draft, progress_steps, uses_draft_model, wanted_drafters
+from pyspec.llm.setup import (
+    checked_times,
+    context_length,
+    controller_mode,
+    longest_draft,
+    progress_steps,
+    uses_draft_model,
+    wanted_drafters,
+)
 from pyspec.llm.stream import Stream
+from pyspec.speculation.controller import Controller
+from pyspec.speculation.cost_store import CostStore
+from pyspec.speculation.cost_table import CostTable
 from pyspec.speculation.rollback import can_speculate, require_speculation
 from pyspec.speculation.stats import Stats
 
@@ -53,8 +68,11 @@ class LLM:
 
     path: GGUF file. draft: GGUF file of a smaller model with the same vocabulary. drafters: names with
     options ("ngram-simple:n=12,m=48,draft-simple"), drafter objects, or a list of both; "none" or [] for
-    plain decoding. Default: draft-simple when there is a draft file, else none. n_draft: draft length of
-    draft-simple. n_ctx: tokens the memory holds, at most the model's training context (0: exactly that).
+    plain decoding. Default: draft-simple when there is a draft file, else none. controller: "auto" chooses
+    drafter and length of each round by measured costs, so that speculation does not cost time; "fixed" verifies
+    whatever the first drafter that answers proposes. n_draft: longest draft, of every drafter; with it the
+    default is "fixed", else "auto". cost_table: {rows: milliseconds} to begin with instead of the stored or
+    measured times. n_ctx: tokens the memory holds, at most the model's training context (0: exactly that).
     n_batch, n_ubatch: tokens per decode and computed together; they change speed and memory, never text.
     n_threads: 0 = physical cores. type_k, type_v: cache types. device, use_mmap, pack_weights, kernels: see
     Model; for the draft file too. template: chat template text, name or path
@@ -79,6 +97,8 @@ class LLM:
         type_v: str = "f16",
         device: str = "cpu",
         n_draft: int | None = None,
+        controller: str | None = None,
+        cost_table: Mapping[int, float] | None = None,
         template: ChatTemplate | str | os.PathLike[str] | None = None,
         use_mmap: bool = True,
         pack_weights: bool = True,
@@ -96,6 +116,7 @@ class LLM:
         self._template: ChatTemplate | None = None
         self._pieces: dict[int, bytes] = {}
         self._last_stats = Stats()
+        self._session_stats = Stats(generations=0)
         self._streams: weakref.WeakSet[Stream] = weakref.WeakSet()
 
         steps = progress_steps(progress, path, draft if uses_draft_model(wanted) else None)
@@ -110,6 +131,8 @@ class LLM:
                 progress=next(steps, None),
             )
 
+        self._controller: Controller | None = None
+        self._cost_store: CostStore | None = None
         self._session: Session | None = None
         self._drafters: DrafterSet | None = None
         self.model = open_model(path)
@@ -138,6 +161,7 @@ class LLM:
                 backend, self.model, draft, open_model=open_model, n_ctx=n_ctx, n_threads=n_threads
             )
             self._chain = self._first_chain(wanted, explicit=drafters is not None, required=draft_required)
+            self._controller = self._make_controller(controller_mode(controller, n_draft), cost_table)
         except BaseException:
             self._release()
             raise
@@ -257,6 +281,11 @@ class LLM:
         return self._last_stats
 
     @property
+    def session_stats(self) -> Stats:
+        """Statistics of all finished calls together."""
+        return self._session_stats
+
+    @property
     def target(self) -> Any:
         """The Context of the target model, to look at: its statistics, its memory. Whoever decodes on it or removes
         from it breaks the conversation.
@@ -265,42 +294,16 @@ class LLM:
 
     def describe(self) -> dict[str, Any]:
         """What this LLM is, as plain data for people and logs."""
-        info = self.model.info
+        target, chain = self._live_session().target, self._chain
         return {
-            "path": os.fspath(self.model.path),
-            "architecture": info.architecture,
-            "name": info.name,
-            "parameters": info.n_params,
-            "file_bytes": info.file_bytes,
-            "n_vocab": info.n_vocab,
-            "n_ctx": self.n_ctx,
-            "n_ctx_train": info.n_ctx_train,
-            "n_threads": self._live_session().target.n_threads,
-            "kernels": info.kernels,
-            "kernel_runs": self._live_session().target.kernel_runs(),
-            "packed_bytes": info.packed_bytes,
-            "cache_types": (self._options["type_k"], self._options["type_v"]),
-            "rollback": self._live_session().rollback,
-            "draft": None if self.draft_model is None else os.fspath(self.draft_model.path),
-            "drafters": self._chain.active,
-            "parked_drafters": self._chain.parked,
+            **describe(self.model, target, self._live_session().rollback, self.draft_model, chain),
+            "controller": "fixed" if self._controller is None else "auto",
         }
 
     def memory(self) -> MemoryUse:
         """Bytes in use by target and draft."""
-        target = self._live_session().target.memory_report()
-        drafts = [context.memory_report() for context in self._live_drafters().draft_contexts()]
-        shared = self.draft_model is self.model
-        reports = [target, *drafts]
-        return MemoryUse(
-            target=target,
-            draft=drafts[0] if drafts else None,
-            weight_bytes=target.weight_bytes + (drafts[0].weight_bytes if drafts and not shared else 0),
-            cache_bytes=sum(report.cache_bytes for report in reports),
-            compute_bytes=sum(report.compute_bytes for report in reports),
-            output_bytes=sum(report.output_bytes for report in reports),
-            available_bytes=target.available_bytes,
-        )
+        target = self._live_session().target
+        return memory_use(target, self._live_drafters().draft_contexts(), self.draft_model is self.model)
 
     # --- memory and end
 
@@ -369,6 +372,7 @@ class LLM:
             piece=self._piece,
             max_rows=self._max_rows,
             cancel=cancel,
+            controller=self._controller,
         )
 
     def _run(self, request: Request, ids: list[int], kind: type[GenerationResult]) -> Any:
@@ -398,6 +402,11 @@ class LLM:
     def _finish(self, generation: Generation, kind: type[GenerationResult]) -> GenerationResult:
         result = generation.result()
         self._last_stats = result.stats
+        self._session_stats.add(result.stats)
+        if self._controller is not None:
+            self._controller.end()
+        if self._controller is not None and self._cost_store is not None:
+            self._cost_store.save(self._controller.costs)
         if kind is GenerationResult:
             return result
         return kind(**{name: getattr(result, name) for name in result.__dataclass_fields__})
@@ -428,6 +437,22 @@ class LLM:
                 raise
             log.warning("decoding plainly, without %s: %s", ", ".join(names), error)
             return drafters.chain([])
+
+    def _make_controller(self, mode: str, times: Mapping[int, float] | None) -> Controller | None:
+        if mode == "fixed":
+            return None
+        if times is not None:
+            return Controller(CostTable(checked_times(times)))
+        options, info = self._options, self.model.info
+        identity = {
+            "version": __version__,
+            "kernels": info.kernels,
+            "packed": info.packed_bytes > 0,
+            **{name: options[name] for name in ("n_threads", "type_k", "type_v")},
+            "threads": self._live_session().target.n_threads,
+        }
+        self._cost_store = CostStore(user_cache("costs"), Path(self.model.path), identity)
+        return Controller(self._cost_store.load())
 
     def _live_session(self) -> Session:
         self._calls.check()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspec.drafters.base import Drafter
@@ -73,6 +73,28 @@ def progress_steps(
 
         before += size
         yield step
+
+
+def controller_mode(controller: str | None, n_draft: int | None) -> str:
+    """ "auto" or "fixed"."""
+    if controller is None:
+        return "auto" if n_draft is None else "fixed"
+    if controller not in ("auto", "fixed"):
+        raise OptionError(f"controller must be 'auto' or 'fixed', not {controller!r}")
+    return controller
+
+
+def checked_times(times: Mapping[int, float]) -> dict[int, float]:
+    """A cost table given by the user; OptionError unless it can be used."""
+    try:
+        found = {int(n): float(ms) for n, ms in times.items()}
+    except (AttributeError, TypeError, ValueError):
+        raise OptionError(f"cost_table maps numbers of rows to milliseconds, not {times!r}") from None
+    if 1 not in found or len(found) < 2 or min(found) < 1 or not all(0 < ms < 1e9 for ms in found.values()):
+        raise OptionError(
+            f"cost_table needs times above 0 for 1 row and for at least one larger number of rows, not {times!r}"
+        )
+    return found
 
 
 def longest_draft(item: DrafterSpec | Drafter) -> int:

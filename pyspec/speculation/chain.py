@@ -8,7 +8,7 @@ it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -17,26 +17,36 @@ from pyspec.drafters.base import Draft, Drafter, Needs, Verdict
 
 if TYPE_CHECKING:
     from pyspec.core.context import CancelToken
+    from pyspec.core.sampler import Sampler
 
 log = logging.getLogger("pyspec")
-
-#: The answer when nobody has an opinion.
-NO_TOKENS: list[int] = []
 
 
 class Member:
     """A drafter in the chain with its place and its counters for the current generation."""
 
-    __slots__ = ("calls", "drafter", "index", "name", "parked", "seconds", "taps")
+    __slots__ = (
+        "begin_seconds", "calls", "commit_seconds", "drafter", "index", "is_text", "max_draft", "name", "parked",
+        "seconds", "taps",
+    )  # fmt: skip
 
     def __init__(self, index: int, drafter: Drafter) -> None:
         self.index = index
         self.drafter = drafter
         self.name = drafter.name
         self.taps = bool(getattr(drafter, "needs", Needs()).taps)
+        self.is_text = bool(getattr(drafter, "is_text", False))
+        self.max_draft = int(getattr(drafter, "max_draft", 63))
         self.calls = 0
         self.seconds = 0.0
+        self.begin_seconds = 0.0
+        self.commit_seconds = 0.0
         self.parked: str | None = None
+
+    def n_unread(self, history: list[int]) -> int:
+        """How many tokens of the history it still has to read before it can draft."""
+        n_read = getattr(self.drafter, "n_read", None)
+        return 0 if n_read is None else max(0, len(history) - int(n_read))
 
 
 class Chain:
@@ -64,47 +74,88 @@ class Chain:
     @property
     def max_draft(self) -> int:
         """Longest draft any of them makes."""
-        return max((int(getattr(member.drafter, "max_draft", 63)) for member in self.members), default=0)
+        return max((member.max_draft for member in self.members), default=0)
+
+    @property
+    def live(self) -> tuple[Member, ...]:
+        """The members that take part, in order."""
+        return self._active
+
+    def prepare(self, sampler: Sampler | None, *, controlled: bool) -> None:
+        """Before the first proposal: the sampler of the generation, for drafters that make the target's draw; controlled:
+        someone decides about lengths, so drafters need not cut what they are unsure of.
+        """
+        for member in self.members:
+            with suppress(AttributeError):  # a foreign object need not take them
+                member.drafter.target_sampler = sampler
+                member.drafter.controlled = controlled
 
     def begin(self, tokens: list[int], cancel: CancelToken | None) -> None:
         """A generation starts after these tokens; cancel reaches drafters that compute for long."""
         self._cancel = cancel
         for member in self.members:
             member.calls = 0
-            member.seconds = 0.0
+            member.seconds = member.begin_seconds = member.commit_seconds = 0.0
             with suppress(AttributeError):  # a foreign object need not take it
                 member.drafter.cancel = cancel
-        self._tell("begin", tokens)
-
-    def propose(self, history: list[int], last: int, limit: int) -> list[int]:
-        """The first non-empty draft, cut to limit; sets owner."""
-        self.owner = -1
-        if limit < 1:
-            return NO_TOKENS
         for member in self._active:
             started = perf_counter()
-            member.calls += 1
             try:
-                draft = member.drafter.propose(history, last, limit)
-                tokens = self._checked(draft, limit)
+                member.drafter.begin(tokens)
             except Exception as error:
                 self._failed(member, error)
-                continue
-            finally:
-                member.seconds += perf_counter() - started
-            if tokens:
+            member.begin_seconds += perf_counter() - started
+
+    def propose(self, history: list[int], last: int, limit: int) -> Draft | None:
+        """The first draft, cut to limit; sets owner."""
+        self.owner = -1
+        if limit < 1:
+            return None
+        for member in self._active:
+            draft = self.ask(member, history, last, limit)
+            if draft is not None:
                 self.owner = member.index
-                return tokens
-        return NO_TOKENS
+                return draft
+        return None
+
+    def ask(
+        self,
+        member: Member,
+        history: list[int],
+        last: int,
+        limit: int,
+        proceed: Callable[[int, float], bool] | None = None,
+    ) -> Draft | None:
+        """One drafter's draft, checked and cut to limit; None when it has none. Parks it when it fails.
+
+        proceed: see Drafter.proceed.
+        """
+        started = perf_counter()
+        member.calls += 1
+        drafter = member.drafter
+        try:
+            if proceed is not None:
+                drafter.proceed = proceed
+            return self._checked(drafter.propose(history, last, limit), limit)
+        except Exception as error:
+            self._failed(member, error)
+            return None
+        finally:
+            if proceed is not None:
+                with suppress(AttributeError):
+                    drafter.proceed = None
+            member.seconds += perf_counter() - started
 
     def commit(self, verdict: Verdict, rows: Any) -> None:
         """Tell everyone what the target kept."""
         owner = self.owner
         for member in self._active:
+            started = perf_counter()
             try:
                 member.drafter.commit(verdict, rows if member.taps else None, member.index == owner)
             except Exception as error:
                 self._failed(member, error)
+            member.commit_seconds += perf_counter() - started
 
     def commit_prompt(self, chunk: list[int], rows: Any) -> None:
         """A chunk of the prompt was decoded; only drafters that read hidden rows need to know before
@@ -130,18 +181,19 @@ class Chain:
             except Exception as error:
                 self._failed(member, error)
 
-    def _checked(self, draft: Draft | None, limit: int) -> list[int]:
-        if draft is None:
-            return NO_TOKENS
-        tokens = draft.tokens
-        if not tokens:
-            return NO_TOKENS
-        if len(tokens) > limit:
-            tokens = tokens[:limit]
-        tokens = list(map(int, tokens))
+    def _checked(self, draft: Draft | None, limit: int) -> Draft | None:
+        if draft is None or not draft.tokens:
+            return None
+        n = len(draft.tokens)
+        for what, values in (("confidences", draft.confidence), ("distributions", draft.distributions)):
+            if values is not None and len(values) != n:
+                raise ValueError(f"proposed {n} tokens with {len(values)} {what}")
+        draft.tokens = tokens = list(map(int, draft.tokens))
+        if n > limit:
+            draft.cut(limit)
         if min(tokens) < 0 or max(tokens) >= self._n_vocab:
             raise ValueError(f"proposed ids outside the target's vocabulary of {self._n_vocab}: {tokens}")
-        return tokens
+        return draft
 
     def _failed(self, member: Member, error: Exception) -> None:
         if self._cancel is not None and self._cancel.cancelled:

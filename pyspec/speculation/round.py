@@ -1,53 +1,56 @@
 """One speculative round, readable aloud: draft, decode, accept, keep, commit.
 
 The target's memory holds exactly the committed history; `last` was sampled after it and is not decoded yet.
-One decode of [last] + draft gives a row for every guess and one more, the sampler chooses a token from each
-row until its choice differs from the draft, and the cells of the rest are dropped. Emitted tokens are always
-the target's own choices, so the draft cannot change the text.
+One decode of [last] + draft gives a row for every guess and one more, the acceptance rule decides from the rows
+which guesses stand and which token of the target follows them, and the cells of the rest are dropped. By default
+emitted tokens are always the target's own choices, so the draft cannot change the text.
 """
 
 from __future__ import annotations
 
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pyspec.drafters.base import Verdict
+from pyspec.drafters.base import Draft, Verdict
 from pyspec.speculation.chain import Chain
 from pyspec.speculation.rollback import keep
 
 if TYPE_CHECKING:
     from pyspec.core.context import CancelToken, Context
-    from pyspec.core.model import Model
-    from pyspec.core.sampler import Sampler
+    from pyspec.speculation.acceptance import Acceptance
+    from pyspec.speculation.controller import Controller
 
 
 class Round:
     """The step of one generation. Borrows everything; history is the session's list and is extended here.
 
     max_rows: most tokens one decode of the target may verify together (its batch and output limits): a
-    verification group is never split.
+    verification group is never split. controller: chooses drafter and length; None: the first drafter that
+    answers, whatever it proposes. grammar: what may be emitted (`plan`, `commit`); None: anything.
     """
 
     __slots__ = (
-        "accept_seconds", "cancel", "chain", "draft_seconds", "history", "max_rows", "model", "sampler",
-        "target", "verify_seconds",
+        "accept_seconds", "acceptance", "cancel", "chain", "controller", "draft_seconds", "grammar", "history",
+        "max_rows", "target", "verify_seconds",
     )  # fmt: skip
 
     def __init__(
         self,
         *,
-        model: Model,
         target: Context,
-        sampler: Sampler,
+        acceptance: Acceptance,
         chain: Chain,
         history: list[int],
         max_rows: int,
         cancel: CancelToken | None,
+        controller: Controller | None = None,
+        grammar: Any | None = None,
     ) -> None:
-        self.model = model
         self.target = target
-        self.sampler = sampler
+        self.acceptance = acceptance
         self.chain = chain
+        self.controller = controller
+        self.grammar = grammar
         self.history = history
         self.max_rows = max_rows
         self.cancel = cancel
@@ -63,18 +66,38 @@ class Round:
         """
         return min(remaining, self.max_rows) - 1
 
+    def first(self) -> list[int]:
+        """The first token, from the last row of the prompt."""
+        masks = None
+        if self.grammar is not None:
+            _, masks = self.grammar.plan([])
+        emitted, _ = self.acceptance.accept(None, masks, 1)
+        if self.grammar is not None:
+            self.grammar.commit(emitted)
+        return emitted
+
     def step(self, last: int, remaining: int) -> Verdict:
         """Run one round after last; emits between 1 and remaining tokens."""
         t0 = perf_counter()
-        draft = self.chain.propose(self.history, last, self.budget(remaining))
+        draft = self._draft(last, self.budget(remaining))
+        masks = None
+        if self.grammar is not None:
+            legal, masks = self.grammar.plan([] if draft is None else draft.tokens)
+            if draft is not None:
+                draft.cut(len(legal))
+        tokens = [] if draft is None else draft.tokens
         t1 = perf_counter()
-        rows = [last, *draft]
+        rows = [last, *tokens]
         self.target.decode(rows, outputs="all", cancel=self.cancel)
         t2 = perf_counter()
-        emitted, n_accepted = self.sampler.accept_match(self.target, draft, model=self.model, n_max=remaining)
-        verdict = Verdict(rows[: len(emitted)], emitted, draft, n_accepted)
+        emitted, n_accepted = self.acceptance.accept(draft, masks, remaining)
+        verdict = Verdict(rows[: len(emitted)], emitted, tokens, n_accepted)
         self.keep(verdict)
+        if self.grammar is not None:
+            self.grammar.commit(emitted)
         self.chain.commit(verdict, self.target)
+        if self.controller is not None:
+            self.controller.settle(self.chain, len(tokens), emitted, n_accepted)
         t3 = perf_counter()
         self.draft_seconds += t1 - t0
         self.verify_seconds += t2 - t1
@@ -86,3 +109,8 @@ class Round:
         self.history.extend(verdict.kept)
         if len(verdict.kept) <= len(verdict.draft):
             keep(self.target, len(self.history))
+
+    def _draft(self, last: int, budget: int) -> Draft | None:
+        if self.controller is not None:
+            return self.controller.draft(self.chain, self.history, last, budget)
+        return self.chain.propose(self.history, last, budget)

@@ -15,32 +15,96 @@ from pyspec.speculation.chain import Chain
 class DrafterStats:
     """One drafter in one generation. All lengths in tokens.
 
-    calls: how often it was asked. drafts: how often it answered. drafted, accepted: tokens, after cuts.
-    proposed_per_position[i], per_position[i]: drafts that had a token at place i, and those where it was
-    accepted. ms: time spent proposing.
+    calls: how often it was asked. drafts: how often its answer was verified, accepted_drafts: of those, with a
+    token accepted. drafted, accepted: tokens, after cuts. proposed_per_position[i], per_position[i]: drafts that
+    had a token at place i, and those where it was accepted. Times in milliseconds: ms proposing, begin_ms reading
+    the prompt, commit_ms following what the target kept.
     """
 
     calls: int = 0
     drafts: int = 0
+    accepted_drafts: int = 0
     drafted: int = 0
     accepted: int = 0
     proposed_per_position: list[int] = field(default_factory=list)
     per_position: list[int] = field(default_factory=list)
     ms: float = 0.0
+    begin_ms: float = 0.0
+    commit_ms: float = 0.0
 
     @property
     def acceptance(self) -> float:
         """Accepted part of the drafted tokens, 0 when there were none."""
         return self.accepted / self.drafted if self.drafted else 0.0
 
+    @property
+    def mean_acceptance_length(self) -> float:
+        """Tokens that a verification of its drafts gave, the target's own included; 1 without drafts."""
+        return 1.0 + self.accepted / self.drafts if self.drafts else 1.0
+
+    @property
+    def acceptance_per_position(self) -> list[float]:
+        """Of all its verified drafts, the part whose token at place i was accepted."""
+        return [n / self.drafts for n in self.per_position]
+
+    @property
+    def conditional_acceptance(self) -> list[float]:
+        """Of the drafts that had a token at place i and were right up to there, the part where it was accepted."""
+        found, reached = [], self.drafts
+        for place, accepted in enumerate(self.per_position):
+            proposed = min(reached, self.proposed_per_position[place])
+            found.append(accepted / proposed if proposed else 0.0)
+            reached = accepted
+        return found
+
+    def add(self, other: DrafterStats) -> None:
+        """Count another generation in."""
+        for name in (
+            "calls", "drafts", "accepted_drafts", "drafted", "accepted", "ms", "begin_ms", "commit_ms",
+        ):  # fmt: skip
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for mine, theirs in (
+            (self.proposed_per_position, other.proposed_per_position),
+            (self.per_position, other.per_position),
+        ):
+            mine.extend([0] * (len(theirs) - len(mine)))
+            for place, n in enumerate(theirs):
+                mine[place] += n
+
+
+@dataclass(slots=True)
+class ControllerStats:
+    """What the controller believed and decided.
+
+    cost_ms: {rows: milliseconds} of a decode, as believed at the end. lengths[k]: rounds with k drafted tokens.
+    rests: rounds in which a drafter was left out because it had lost time. saved_ms: estimated time saved against
+    plain decoding, negative for a loss. bank_ms: what may still be lost.
+    """
+
+    cost_ms: dict[int, float] = field(default_factory=dict)
+    lengths: dict[int, int] = field(default_factory=dict)
+    rests: int = 0
+    saved_ms: float = 0.0
+    bank_ms: float = 0.0
+
+    def add(self, other: ControllerStats) -> None:
+        """Count a later generation in."""
+        self.cost_ms = dict(other.cost_ms)
+        for k, n in other.lengths.items():
+            self.lengths[k] = self.lengths.get(k, 0) + n
+        self.rests += other.rests
+        self.saved_ms += other.saved_ms
+        self.bank_ms = other.bank_ms
+
 
 @dataclass(slots=True)
 class Stats:
-    """One generation.
+    """One generation, or several added up.
 
     rounds: decodes of the target after the prompt; verifications of them had a draft. Every token of the
     answer is either accepted (drafted, and the target chose it too) or chosen by the target alone: accepted +
-    chosen is the length of the answer. Draft tokens behind a stop are not counted as drafted.
+    chosen is the length of the answer. Draft tokens behind a stop are not counted as drafted. acceptance_rule:
+    how drafts were judged. controller: None when lengths were fixed. generations: how many these numbers are of.
     """
 
     rounds: int = 0
@@ -60,6 +124,9 @@ class Stats:
     accept_ms: float = 0.0
     generation_ms: float = 0.0
     tokens_per_second: float = 0.0
+    acceptance_rule: str = "match"
+    controller: ControllerStats | None = None
+    generations: int = 1
 
     @property
     def mean_acceptance_length(self) -> float:
@@ -70,6 +137,44 @@ class Stats:
     def acceptance(self) -> float:
         """Accepted part of the drafted tokens, 0 when there were none."""
         return self.accepted / self.drafted if self.drafted else 0.0
+
+    @property
+    def per_position(self) -> list[int]:
+        """Accepted tokens by place in the draft, of all drafters together."""
+        longest = max((len(drafter.per_position) for drafter in self.drafters.values()), default=0)
+        found = [0] * longest
+        for drafter in self.drafters.values():
+            for place, n in enumerate(drafter.per_position):
+                found[place] += n
+        return found
+
+    @property
+    def draft_overhead(self) -> float:
+        """Part of the generation's time that went into drafting."""
+        return self.draft_ms / self.generation_ms if self.generation_ms > 0 else 0.0
+
+    def add(self, other: Stats) -> None:
+        """Count another generation in: counters and times add up, names and modes are the newest."""
+        for name in (
+            "rounds", "verifications", "drafted", "accepted", "chosen", "prompt_tokens_reused",
+            "prompt_tokens_evaluated", "prompt_ms", "draft_ms", "verify_ms", "accept_ms", "generation_ms",
+            "generations",
+        ):  # fmt: skip
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name, drafter in other.drafters.items():
+            self.drafters.setdefault(name, DrafterStats()).add(drafter)
+        self.active_drafters = list(other.active_drafters)
+        self.parked_drafters = dict(other.parked_drafters)
+        self.rollback_mode, self.acceptance_rule = other.rollback_mode, other.acceptance_rule
+        if other.controller is not None:
+            if self.controller is None:
+                self.controller = ControllerStats()
+            self.controller.add(other.controller)
+        first = self.generations  # each first token came with the prompt
+        emitted = self.accepted + self.chosen
+        self.tokens_per_second = (
+            max(0, emitted - first) / (self.generation_ms / 1e3) if self.generation_ms > 0 else 0.0
+        )
 
 
 class RoundLog:
@@ -85,7 +190,15 @@ class RoundLog:
 
     def count(self, stats: Stats, chain: Chain, n_first: int, n_tokens: int) -> None:
         """Fill stats for an answer of n_tokens tokens, of which up to n_first came before the first round."""
-        counters = [DrafterStats(calls=member.calls, ms=1e3 * member.seconds) for member in chain.members]
+        counters = [
+            DrafterStats(
+                calls=member.calls,
+                ms=1e3 * member.seconds,
+                begin_ms=1e3 * member.begin_seconds,
+                commit_ms=1e3 * member.commit_seconds,
+            )
+            for member in chain.members
+        ]
         left = max(0, n_tokens - n_first)
         stats.chosen = min(n_first, n_tokens)
         for owner, n_draft, n_accepted, n_emitted in self._rounds:
@@ -112,6 +225,7 @@ def _count_draft(counter: DrafterStats, n_draft: int, n_accepted: int) -> None:
     counter.drafts += 1
     counter.drafted += n_draft
     counter.accepted += n_accepted
+    counter.accepted_drafts += n_accepted > 0
     for positions, n in ((counter.proposed_per_position, n_draft), (counter.per_position, n_accepted)):
         if len(positions) < n_draft:
             positions.extend([0] * (n_draft - len(positions)))

@@ -20,6 +20,7 @@ def open_llm(tiny: TinyFiles) -> Iterator[Callable[..., LLM]]:
         if "draft" in options:
             options["draft"] = tiny.path(family, **options["draft"])
         options = {"n_ctx": 512, "n_threads": 1, "audit": True} | options
+        options.setdefault("controller", "fixed")  # counts that do not depend on a clock
         made.append(LLM(tiny.path(family), **options))
         return made[-1]
 

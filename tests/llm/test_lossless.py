@@ -133,7 +133,9 @@ def chat(llm: LLM, text: str) -> Callable[..., Any]:
 def test_smollm2(real_model: Callable[[str], Path], mode: str, count_cases: Callable[[int], None]) -> None:
     """Invariants 1, 2 and 40, C001 and C090 on a real model, which is its own draft."""
     path = real_model("smollm2")
-    with LLM(path, draft=path, drafters="none", n_ctx=512, n_threads=1, audit=True) as llm:
+    with LLM(
+        path, draft=path, drafters="none", controller="fixed", n_ctx=512, n_threads=1, audit=True
+    ) as llm:
         call = {"max_tokens": 32, **MODES[mode]}
         registered = ["draft-simple", "ngram-simple:n=2,m=8"]
         count_cases(compare(chat(llm, QUESTION), registered, ["oracle", "2/5"], call).tokens)
@@ -149,7 +151,9 @@ def test_smollm2_on_the_workloads(
     real_model: Callable[[str], Path], mode: str, count_cases: Callable[[int], None]
 ) -> None:
     path = real_model("smollm2")
-    with LLM(path, draft=path, drafters="none", n_ctx=2048, n_threads=2, audit=True) as llm:
+    with LLM(
+        path, draft=path, drafters="none", controller="fixed", n_ctx=2048, n_threads=2, audit=True
+    ) as llm:
         for _, text in PROMPTS:
             call = {"max_tokens": 64, **MODES[mode]}
             registered = ["draft-simple", "ngram-simple:n=3,m=12"]
@@ -168,6 +172,8 @@ def test_qwen_pair_on_the_workloads(
 ) -> None:
     """The pair of the README's example: every prompt, 128 tokens."""
     target, draft = real_model("qwen2.5-coder-1.5b"), real_model("qwen2.5-coder-0.5b")
-    with LLM(target, draft=draft, drafters="none", n_ctx=2048, n_threads=2, audit=True) as llm:
+    with LLM(
+        target, draft=draft, drafters="none", controller="fixed", n_ctx=2048, n_threads=2, audit=True
+    ) as llm:
         for _, text in PROMPTS:
             count_cases(compare(chat(llm, text), registered, [], {"max_tokens": 128, **MODES[mode]}).tokens)

@@ -30,8 +30,18 @@ CORE_ROOMS["api"] = {*CORE_ROOMS, "generated", "include"}
 CORE_ROOMS["include"] = set()
 
 #: Package of pyspec, lowest first: each may import from those before it. `fetch` stands beside the core.
-PYTHON_ROOMS = ["errors", "_version", "_native", "core", "drafters", "speculation", "llm", "cli"]
-BESIDE = {"fetch": {"errors", "_version"}}
+PYTHON_ROOMS = [
+    "errors",
+    "_version",
+    "_user_cache",
+    "_native",
+    "core",
+    "drafters",
+    "speculation",
+    "llm",
+    "cli",
+]
+BESIDE = {"fetch": {"errors", "_version", "_user_cache"}}
 
 #: Products and attention, ggml's and our own; only these files may call them (and csrc/kernels, which defines some).
 PRODUCTS = re.compile(

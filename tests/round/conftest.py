@@ -29,6 +29,7 @@ def make_llm() -> Iterator[Callable[..., LLM]]:
         core = core or FakeCore(*models)
         if draft_model is not None:
             options.setdefault("draft", draft_model.path)
+        options.setdefault("controller", "fixed")  # counts that do not depend on a clock
         llm = LLM(target.path, audit=True, _backend=core.backend, **options)
         llm.core = core  # type: ignore[attr-defined]
         made.append(llm)

@@ -1,0 +1,84 @@
+"""How far a drafter's confidence can be believed, learnt from what the target then chose.
+
+A drafter says with which probability it thinks a token right. Observed positions are collected by decile of that
+number (two halves of the draft apart: later positions of a copied span are better than they look); each decile
+has a shift in log-odds from predicted to observed, shrunk towards none. Drafters that say nothing are judged by
+position: their prediction is a constant, and the deciles become positions.
+
+Only positions that were reached count: after a first wrong token the rest of the draft was never put to the test,
+and a draft that a limit cut short was not wrong.
+"""
+
+from __future__ import annotations
+
+from math import exp, log
+
+#: A decile forgets at this rate per observation.
+MEMORY = 0.98
+#: Observations that "no shift" is worth.
+SHRINK = 4.0
+#: What is expected of a place before anything is drafted follows the text faster, and starts from the place before.
+RECENT_MEMORY = 0.9
+RECENT_SHRINK = 2.0
+#: What is assumed of a drafter that gives no confidence.
+UNKNOWN = 0.6
+#: Positions of such a drafter are told apart up to here.
+LAST_POSITION = 8
+
+
+class Calibration:
+    """Corrected acceptance probabilities of one drafter."""
+
+    __slots__ = ("_bins", "_recent")
+
+    def __init__(self) -> None:
+        #: key -> [observations, sum predicted, sum accepted], discounted
+        self._bins: dict[int, list[float]] = {}
+        #: by place: [observations, sum accepted], discounted faster
+        self._recent = [[0.0, 0.0] for _ in range(LAST_POSITION + 1)]
+
+    def corrected(self, position: int, confidence: float | None) -> float:
+        """Probability that the token at this place (from 0) is accepted when those before were."""
+        predicted = UNKNOWN if confidence is None else min(max(confidence, 0.001), 0.999)
+        found = self._bins.get(_key(position, confidence))
+        if found is None:
+            return predicted
+        n, sum_predicted, accepted = found
+        mean = sum_predicted / n
+        observed = (accepted + SHRINK * mean) / (n + SHRINK)
+        return _sigmoid(_logit(predicted) + _logit(observed) - _logit(mean))
+
+    def observe(self, position: int, confidence: float | None, accepted: bool) -> None:
+        """The target reached this place and chose the drafted token, or not."""
+        predicted = UNKNOWN if confidence is None else min(max(confidence, 0.001), 0.999)
+        found = self._bins.setdefault(_key(position, confidence), [0.0, 0.0, 0.0])
+        found[0] = MEMORY * found[0] + 1.0
+        found[1] = MEMORY * found[1] + predicted
+        found[2] = MEMORY * found[2] + (1.0 if accepted else 0.0)
+        recent = self._recent[min(position, LAST_POSITION)]
+        recent[0] = RECENT_MEMORY * recent[0] + 1.0
+        recent[1] = RECENT_MEMORY * recent[1] + (1.0 if accepted else 0.0)
+
+    def expected(self, n: int) -> list[float]:
+        """Probabilities at the first n places before anything is drafted, by what drafts were worth lately."""
+        found, before = [], UNKNOWN
+        for place in range(n):
+            seen, accepted = self._recent[min(place, LAST_POSITION)]
+            before = (accepted + RECENT_SHRINK * before) / (seen + RECENT_SHRINK)
+            found.append(before)
+        return found
+
+
+def _key(position: int, confidence: float | None) -> int:
+    if confidence is None:
+        return 100 + min(position, LAST_POSITION)
+    return min(int(10.0 * confidence), 9) + (10 if position > 0 else 0)
+
+
+def _logit(p: float) -> float:
+    p = min(max(p, 1e-4), 1 - 1e-4)
+    return log(p / (1 - p))
+
+
+def _sigmoid(x: float) -> float:
+    return 1.0 / (1.0 + exp(-x)) if x > -700 else 0.0

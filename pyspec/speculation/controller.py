@@ -1,0 +1,342 @@
+"""Which drafter, and how many tokens: the choice that makes the most of the time it takes.
+
+With a_j the probability that token j of a draft is accepted when those before it were, a round with the first k
+tokens emits E(k) = 1 + a_1 + a_1 a_2 + ... tokens and costs C(k) = drafting + T(k + 1). The controller takes the
+draft and the length that maximise E - lambda C, where lambda is half-way between the best ratio E/C on offer now
+and the ratio reached over the last rounds: the first is right inside a span that goes on, the second when the
+next round is unrelated. k = 0, plain decoding, is always on offer.
+
+Text drafters are asked every round, since asking is free, and every proposal is followed until the tokens it
+spoke about exist: all of them learn all the time, used or not. A drafter with a model is asked when what it has
+shown so far promises more than the best text draft; after each token it may go on only while another one is worth
+its time. A loss bank bounds what all of this may cost, and a model drafter that loses rests, with growing pauses.
+
+Nothing here can change the text: emitted tokens are the target's choices whatever is drafted. The clock and the
+cost table are arguments, so that tests script them; with a frozen table the choices are functions of tokens
+alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from pyspec.speculation.bank import LossBank
+from pyspec.speculation.drafter_record import DrafterRecord
+
+if TYPE_CHECKING:
+    from pyspec.drafters.base import Draft
+    from pyspec.speculation.chain import Chain, Member
+    from pyspec.speculation.cost_table import CostTable
+
+    #: A text draft with its tokens' chances and what asking for it cost in milliseconds.
+    Offer = tuple[Member, Draft, list[float], float]
+    #: What to verify: so many tokens of a draft.
+    Choice = tuple[Member, Draft, int]
+
+#: Longest draft considered.
+MAX_DRAFT = 31
+#: The rate of the last rounds: sums that forget at this rate per round (about 64 rounds).
+RATE_MEMORY = 1 - 1 / 64
+#: A model drafter has to promise this much more than what is on offer without it.
+LEAD = 1.03
+#: Tokens of an answer that are expected when nothing is known, for deciding whether a draft model should read the
+#: prompt. Its reading has to be earned back twice.
+EXPECTED_TOKENS = 128.0
+EARN_BACK = 2.0
+
+
+@dataclass(slots=True)
+class Choices:
+    """What the controller decided in one generation, for statistics. Times in milliseconds.
+
+    lengths[k]: rounds with k drafted tokens. rests: rounds in which a drafter was left out because it had lost.
+    saved: estimated time saved against plain decoding, in the times that were believed.
+    """
+
+    lengths: dict[int, int] = field(default_factory=dict)
+    rests: int = 0
+    saved: float = 0.0
+
+
+class Controller:
+    """Decides for one session. One thread. costs: T(n), updated by every round. clock: seconds.
+
+    counted_cost: a round's time is taken from the table instead of the clock.
+    """
+
+    def __init__(
+        self, costs: CostTable, *, clock: Callable[[], float] = perf_counter, counted_cost: bool = False
+    ) -> None:
+        self.costs = costs
+        self.bank = LossBank()
+        self.choices = Choices()
+        self._clock = clock
+        self._counted = counted_cost
+        self._records: dict[str, DrafterRecord] = {}
+        self._opened = False
+        self._emitted = 1.0  # discounted sums: the global rate
+        self._spent = 0.0
+        self._answer_tokens = EXPECTED_TOKENS
+        self._n_emitted = 0
+        self._limit = 0
+        # of the round being decided
+        self._drafting = 0.0
+        self._owner: DrafterRecord | None = None
+        self._begun = 0.0
+
+    def record(self, name: str) -> DrafterRecord:
+        """What is known about a drafter of this name."""
+        found = self._records.get(name)
+        if found is None:
+            found = self._records[name] = DrafterRecord()
+        return found
+
+    def begin(self, limit: int) -> None:
+        """A generation of at most limit tokens starts."""
+        self.choices = Choices()
+        self._n_emitted = 0
+        self._limit = limit
+        for record in self._records.values():
+            record.forget_proposal()
+
+    def end(self) -> None:
+        """It has ended; how long it was is a guess for the next."""
+        if self._n_emitted:
+            self._answer_tokens += 0.3 * (self._n_emitted - self._answer_tokens)
+
+    def draft(self, chain: Chain, history: list[int], last: int, limit: int) -> Draft | None:
+        """The draft of this round, and its owner in the chain. None: decode plainly."""
+        chain.owner = -1
+        self._owner = None
+        self._drafting = 0.0
+        self._begun = self._clock()
+        if not self.costs.known:
+            return None
+        plain = self.costs.time(1)
+        if not self._opened:
+            self._opened = True
+            self.bank.open(plain)
+            self._emitted, self._spent = 1.0, plain
+        if limit < 1:
+            return None
+        limit = min(limit, MAX_DRAFT)
+        offers = self._ask_text_drafters(chain, history, last, limit)
+        best = self._best(offers, plain, limit)
+        model = self._ask_model_drafters(chain, history, last, limit, best, plain)
+        if model is not None:
+            best = model
+        if best is None:
+            return None
+        member, draft, k = best
+        chain.owner = member.index
+        self._owner = self.record(member.name)
+        draft.cut(k)
+        return draft
+
+    def settle(self, chain: Chain, n_drafted: int, emitted: list[int], n_accepted: int) -> None:
+        """The round is over: n_drafted tokens were verified (cut, perhaps, since `draft`), these came out."""
+        plain = self.costs.time(1)
+        took = 1e3 * (self._clock() - self._begun)
+        n_rows = n_drafted + 1
+        if self._counted:
+            took = self.costs.time(n_rows)
+        else:
+            self.costs.observe(n_rows, max(took - self._drafting, 1e-3))
+        self._n_emitted += len(emitted)
+        for member in chain.members:
+            record = self._records.get(member.name)
+            if record is not None:
+                record.follow(emitted)
+        choices = self.choices
+        choices.lengths[n_drafted] = choices.lengths.get(n_drafted, 0) + 1
+        if self.costs.known:
+            # A spike of the machine is no loss of speculation's.
+            believed = min(took, 2.0 * (self.costs.time(n_rows) + self._drafting))
+            self._emitted = RATE_MEMORY * self._emitted + len(emitted)
+            self._spent = RATE_MEMORY * self._spent + believed
+            if n_drafted or self._drafting > 0.02 * plain:
+                self.bank.settle(len(emitted), believed, plain)
+                choices.saved += plain * len(emitted) - believed
+                owner = self._owner
+                if owner is not None and owner.seconds_matter:
+                    owner.judge(plain * len(emitted) - believed)
+            else:
+                self.bank.rest(plain)
+
+    # --- inside
+
+    def _ask_text_drafters(self, chain: Chain, history: list[int], last: int, limit: int) -> list[Offer]:
+        offers = []
+        for member in chain.live:
+            if not member.is_text:
+                continue
+            started = self._clock()
+            draft = chain.ask(member, history, last, limit)
+            ms = 1e3 * (self._clock() - started)
+            record = self.record(member.name)
+            if draft is None:
+                continue
+            offers.append((member, draft, record.proposed(draft), 0.0 if self._counted else ms))
+        return offers
+
+    def _best(self, offers: list[Offer], plain: float, limit: int) -> Choice | None:
+        """The offer and length with the largest E - lambda C that the bank covers; None: plain decoding."""
+        time = self.costs.time
+        times = [time(k + 1) for k in range(limit + 1)]
+        rated = []
+        best_ratio = 1.0 / plain
+        for number, (_, draft, chances, cost) in enumerate(offers):
+            gain = survival = 1.0
+            for k in range(1, min(len(draft.tokens), limit) + 1):
+                survival *= chances[k - 1]
+                gain += survival
+                spent = times[k] + cost
+                if not self.bank.covers(spent, plain):
+                    break
+                rated.append((gain, spent, -number, k))
+                best_ratio = max(best_ratio, gain / spent)
+        rate = self._lambda(best_ratio)
+        best, best_value = None, 1.0 - rate * plain
+        for gain, spent, number, k in rated:
+            value = gain - rate * spent
+            if value > best_value:
+                best, best_value = (-number, k), value
+        if best is None:
+            return None
+        member, draft, _, _ = offers[best[0]]
+        return member, draft, best[1]
+
+    def _lambda(self, best_ratio: float) -> float:
+        return 0.5 * (best_ratio + self._emitted / self._spent)
+
+    def _ask_model_drafters(
+        self,
+        chain: Chain,
+        history: list[int],
+        last: int,
+        limit: int,
+        best: Choice | None,
+        plain: float,
+    ) -> Choice | None:
+        """A draft of a drafter to whom each token costs time, when that beats `best`; None otherwise."""
+        bar = 1.0 / plain
+        if best is not None:
+            member, _, k = best
+            chances = self.record(member.name).chances
+            gain = survival = 1.0
+            for chance in chances[:k]:
+                survival *= chance
+                gain += survival
+            bar = gain / self.costs.time(k + 1)
+        for member in chain.live:
+            if member.is_text:
+                continue
+            record = self.record(member.name)
+            record.seconds_matter = True
+            longest = min(limit, member.max_draft)
+            promise = self._promise(record, longest)
+            if record.resting or promise < bar * (LEAD if best is not None else 1.0):
+                if best is not None:
+                    continue
+                self.choices.rests += 1
+                reading = member.n_unread(history) * record.ms_per_read_token
+                if not self.bank.covers(plain + reading + record.ms_per_token, plain) or not record.rest():
+                    continue
+                self._run(chain, member, record, history, last, 1, plain, invest=False)
+                continue
+            if not self._worth_reading(member, record, history, promise, plain):
+                continue
+            if not self.bank.covers(self.costs.time(2) + record.ms_per_token, plain):
+                continue
+            found = self._run(chain, member, record, history, last, longest, plain, invest=True)
+            if found is not None:
+                return found
+        return None
+
+    def _promise(self, record: DrafterRecord, limit: int) -> float:
+        """Tokens per millisecond of its best length, by what it has shown."""
+        best = 0.0
+        gain = survival = 1.0
+        for k, chance in enumerate(record.calibration.expected(limit), 1):
+            survival *= chance
+            gain += survival
+            best = max(best, gain / (self.costs.time(k + 1) + k * record.ms_per_token))
+        return best
+
+    def _worth_reading(
+        self, member: Member, record: DrafterRecord, history: list[int], promise: float, plain: float
+    ) -> bool:
+        """Is it worth the time to let the drafter catch up with the history?"""
+        missing = member.n_unread(history)
+        if missing < 16:
+            return True
+        cost = missing * record.ms_per_read_token
+        expected = max(16.0, self._answer_tokens - self._n_emitted)
+        expected = min(expected, float(self._limit - self._n_emitted))
+        saved = expected * (plain - 1.0 / promise)
+        return saved > EARN_BACK * cost
+
+    def _run(
+        self,
+        chain: Chain,
+        member: Member,
+        record: DrafterRecord,
+        history: list[int],
+        last: int,
+        limit: int,
+        plain: float,
+        *,
+        invest: bool,
+    ) -> Choice | None:
+        """Let a model drafter draft while another token is worth its time, then cut what is not worth
+        verifying. invest: reading a history it has missed is not this round's cost but was decided to be worth it.
+        """
+        time, per_token = self.costs.time, record.ms_per_token
+        survival = 1.0
+        expected = record.calibration.expected(limit)
+        rate = self._lambda(max(self._promise(record, limit), 1.0 / plain))
+
+        def proceed(n: int, confidence: float) -> bool:
+            nonlocal survival
+            survival *= record.calibration.corrected(n - 1, confidence)
+            gain, chance = 0.0, survival
+            for m in range(n + 1, limit + 1):
+                chance *= expected[m - 1]
+                gain += chance
+                spent = time(m + 1) - time(n + 1) + (m - n) * per_token
+                if gain > rate * spent:
+                    return self.bank.covers(time(n + 2) + (n + 1) * per_token, plain)
+            return False
+
+        missing = member.n_unread(history)
+        started = self._clock()
+        draft = chain.ask(member, history, last, limit, proceed)
+        ms = 1e3 * (self._clock() - started)
+        n = 0 if draft is None else len(draft.tokens)
+        if self._counted:
+            ms = (n + 1) * per_token
+        elif missing >= 16 and invest:
+            record.ms_per_read_token += 0.5 * (
+                max(ms - (n + 1) * per_token, 0.0) / missing - record.ms_per_read_token
+            )
+            self._begun += 1e-3 * max(ms - (n + 1) * per_token, 0.0)
+            ms = min(ms, (n + 1) * per_token)
+        elif missing < 16:
+            record.timed(ms, max(n, 1))
+        self._drafting += ms
+        if draft is None or not n:
+            return None
+        chances = record.proposed(draft)
+        # Drafting is paid; only the rows still cost.
+        gain = survival_now = 1.0
+        best_k, best_value = 0, 1.0 - rate * plain
+        for k in range(1, n + 1):
+            survival_now *= chances[k - 1]
+            gain += survival_now
+            value = gain - rate * time(k + 1)
+            if value > best_value and self.bank.covers(time(k + 1) + ms, plain):
+                best_k, best_value = k, value
+        return (member, draft, best_k) if best_k else None

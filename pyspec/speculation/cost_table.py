@@ -1,0 +1,107 @@
+"""T(n): milliseconds of a round that decodes n rows, learnt from a few measurements and then from every round.
+
+The table keeps a time for each n that was observed and interpolates between them. A common factor follows the
+machine (other programs, temperature, a growing context slows all widths alike); each n besides has its own
+slow correction. Times never fall with n: a wider decode that seems cheaper is noise.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping
+
+#: How fast the common factor follows, per round.
+DRIFT_RATE = 0.1
+#: How fast one n's own time follows once it has been seen often.
+CELL_RATE = 0.05
+#: One round counts as at most this many times slower or faster than expected.
+CLIP = 2.0
+
+
+class CostTable:
+    """Times by number of rows. times: known ones, {n: ms}; without any, T is unknown (`known` is False).
+
+    frozen: observations are ignored, so that decisions depend on tokens alone.
+    """
+
+    __slots__ = ("_cells", "_counts", "_flat", "_widths", "drift", "frozen")
+
+    def __init__(self, times: Mapping[int, float] | None = None, *, frozen: bool = False) -> None:
+        self._cells: dict[int, float] = {}
+        self._counts: dict[int, int] = {}
+        self._widths: list[int] = []
+        self._flat: list[float] = []
+        self.drift = 1.0
+        self.frozen = frozen
+        for n, ms in sorted((times or {}).items()):
+            if n < 1 or not 0 < ms < float("inf"):
+                raise ValueError(f"a cost table needs times above 0 for 1 row or more, not {ms} for {n}")
+            self._cells[n] = float(ms)
+            self._counts[n] = 3
+        self._refresh()
+
+    @property
+    def known(self) -> bool:
+        """Is there anything to decide by? One row at least has to have been timed, and a wider decode."""
+        return len(self._cells) > 1 and 1 in self._cells
+
+    def time(self, n: int) -> float:
+        """Milliseconds of a decode of n rows now."""
+        return self.drift * self._at(n)
+
+    def times(self) -> dict[int, float]:
+        """What was measured, as it would be now; for storing and showing."""
+        return {n: self.drift * flat for n, flat in zip(self._widths, self._flat, strict=True)}
+
+    def observe(self, n: int, ms: float) -> None:
+        """A round with n rows took this long."""
+        if self.frozen or ms <= 0:
+            return
+        count = self._counts.get(n, 0)
+        if n not in self._cells:
+            if not self._cells:
+                self._cells[n] = ms
+            else:
+                expected = self.time(n)
+                self._cells[n] = min(max(ms, expected / CLIP), expected * CLIP) / self.drift
+        else:
+            ratio = min(max(ms / (self.drift * self._cells[n]), 1 / CLIP), CLIP)
+            if count < 3:
+                # The first times of a width include building its graph: the least of three is the width's own.
+                self._cells[n] *= min(1.0, ratio)
+            else:
+                self.drift *= 1 + DRIFT_RATE * (ratio - 1)
+                self._cells[n] *= 1 + CELL_RATE * (ratio - 1)
+        self._counts[n] = count + 1
+        self._refresh()
+
+    def _at(self, n: int) -> float:
+        widths, flat = self._widths, self._flat
+        at = bisect_left(widths, n)
+        if at < len(widths) and widths[at] == n:
+            return flat[at]
+        if at == 0:
+            return flat[0] if flat else float("inf")
+        if at == len(widths):
+            # Beyond what is known: the last slope goes on, or proportionally when there is only one point.
+            last, time = widths[-1], flat[-1]
+            slope = (time - flat[-2]) / (last - widths[-2]) if len(widths) > 1 else time / last
+            return time + max(slope, 0.0) * (n - last)
+        low, high = widths[at - 1], widths[at]
+        share = (n - low) / (high - low)
+        return flat[at - 1] + share * (flat[at] - flat[at - 1])
+
+    def _refresh(self) -> None:
+        """Sorted widths, and their times made non-decreasing (pool adjacent violators, weighted by counts)."""
+        self._widths = sorted(self._cells)
+        blocks: list[list[float]] = []  # [weight, mean, number of widths]
+        for n in self._widths:
+            blocks.append([min(self._counts.get(n, 1), 20), self._cells[n], 1])
+            while len(blocks) > 1 and blocks[-2][1] > blocks[-1][1]:
+                weight, mean, number = blocks.pop()
+                before = blocks[-1]
+                total = before[0] + weight
+                before[1] = (before[0] * before[1] + weight * mean) / total
+                before[0] = total
+                before[2] += number
+        self._flat = [mean for _, mean, number in blocks for _ in range(int(number))]

@@ -1,0 +1,122 @@
+"""What the controller knows about one drafter: how right it is, what it costs, and whether it rests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspec.speculation.calibration import Calibration
+
+if TYPE_CHECKING:
+    from pyspec.drafters.base import Draft
+
+#: Milliseconds per token before anything was measured.
+FIRST_COST = 1.0
+#: Pauses of a drafter that is not worth its time, in rounds.
+FIRST_PAUSE, LONGEST_PAUSE = 4, 64
+#: How fast the measured cost follows.
+COST_RATE = 0.2
+
+
+class DrafterRecord:
+    """One drafter. Proposals are judged by the tokens that the target emits afterwards, whoever drafted them."""
+
+    __slots__ = (
+        "_at", "_confidence", "_pause", "_pending", "_rest", "_score", "_timed", "_trying", "calibration", "chances",
+        "ms_per_read_token", "ms_per_token", "seconds_matter",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.calibration = Calibration()
+        #: Corrected probabilities of the last proposal's tokens.
+        self.chances: list[float] = []
+        #: Its tokens cost time: it is judged by time, and may have to rest.
+        self.seconds_matter = False
+        self.ms_per_token = FIRST_COST
+        self.ms_per_read_token = 0.25 * FIRST_COST
+        self._timed = False
+        self._pending: list[int] = []
+        self._confidence: list[float] | None = None
+        self._at = 0
+        self._score = 0.0
+        self._pause = 0
+        self._rest = 0
+        self._trying = False
+
+    def proposed(self, draft: Draft) -> list[float]:
+        """A new proposal; returns the corrected probability of each of its tokens.
+
+        It is followed until it is judged, unless an older one is still being followed.
+        """
+        confidence = draft.confidence
+        corrected = self.calibration.corrected
+        self.chances = [
+            corrected(position, None if confidence is None else confidence[position])
+            for position in range(len(draft.tokens))
+        ]
+        if self._at >= len(self._pending):
+            self._pending, self._confidence, self._at = list(draft.tokens), confidence, 0
+        return self.chances
+
+    def follow(self, emitted: list[int]) -> None:
+        """The target emitted these next: judge the proposal that is being followed."""
+        pending, at = self._pending, self._at
+        if at >= len(pending):
+            return
+        confidence = self._confidence
+        for token in emitted:
+            right = pending[at] == token
+            self.calibration.observe(at, None if confidence is None else confidence[at], right)
+            if self._trying:
+                self._trying = False
+                if right:
+                    self._pause = self._rest = 0
+            at += 1
+            if not right or at == len(pending):
+                self._pending, at = [], 0
+                break
+        self._at = at
+
+    def forget_proposal(self) -> None:
+        """The text goes on elsewhere."""
+        self._pending, self._at = [], 0
+
+    def timed(self, ms: float, n_tokens: int) -> None:
+        """Drafting n_tokens tokens took this long."""
+        per_token = ms / n_tokens
+        if self._timed:
+            self.ms_per_token += COST_RATE * (min(per_token, 3.0 * self.ms_per_token) - self.ms_per_token)
+        else:
+            self._timed = True
+            self.ms_per_token = per_token
+            self.ms_per_read_token = 0.25 * per_token
+
+    @property
+    def pause(self) -> int:
+        """Rounds between two tries while it is not worth its time; 0 when it is."""
+        return self._pause
+
+    def rest(self) -> bool:
+        """Not this round: it lost, or promises too little. True: it has rested long enough and should be tried with a
+        single token. The next pause is twice as long, until a try turns out right.
+        """
+        if self._rest > 0:
+            self._rest -= 1
+            return False
+        self._pause = min(LONGEST_PAUSE, 2 * self._pause if self._pause else FIRST_PAUSE)
+        self._rest = self._pause
+        self._trying = True
+        return True
+
+    @property
+    def resting(self) -> bool:
+        return self._rest > 0
+
+    def judge(self, gained: float) -> None:
+        """A round with its draft gained so many milliseconds, or lost them. Losing over several rounds means a rest."""
+        self._score = 0.8 * self._score + gained
+        if self._score < 0 and gained < 0:
+            self._pause = min(LONGEST_PAUSE, 2 * self._pause if self._pause else FIRST_PAUSE)
+            self._rest = self._pause
+            self._score = 0.0
+        elif self._score > 0 and gained > 0:
+            self._pause = 0
