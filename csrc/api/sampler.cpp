@@ -1,7 +1,8 @@
 #include "api/handles.h"
-#include "sampling/accept.h"
 #include "sampling/logprobs.h"
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 using namespace pyspec;
@@ -23,10 +24,44 @@ pyspec_sampler_params default_params() {
     params.presence_penalty  = d.presence_penalty;
     params.penalty_last_n    = d.penalty_last_n;
     params.seed              = d.seed;
+
+    params.min_keep           = d.min_keep;
+    params.top_n_sigma        = d.top_n_sigma;
+    params.xtc_probability    = d.xtc_probability;
+    params.xtc_threshold      = d.xtc_threshold;
+    params.dynatemp_range     = d.dynatemp_range;
+    params.dynatemp_exponent  = d.dynatemp_exponent;
+    params.mirostat           = d.mirostat;
+    params.mirostat_tau       = d.mirostat_tau;
+    params.mirostat_eta       = d.mirostat_eta;
+    params.dry_multiplier     = d.dry_multiplier;
+    params.dry_base           = d.dry_base;
+    params.dry_allowed_length = d.dry_allowed_length;
+    params.dry_penalty_last_n = d.dry_penalty_last_n;
     return params;
 }
 
-SamplerParams from_c(const pyspec_sampler_params * params) {
+DryBreakers dry_breakers(const pyspec_sampler_params & p, int32_t n_vocab) {
+    if (p.n_dry_breakers < 0) {
+        throw Error(PYSPEC_OPTION, format("n_dry_breakers is %d, expected 0 or more", p.n_dry_breakers));
+    }
+    if (p.n_dry_breakers > 0) {
+        need(p.dry_breaker_length, "dry_breaker_length");
+        need(p.dry_breaker_tokens, "dry_breaker_tokens");
+    }
+    DryBreakers::Sequences sequences;
+    const pyspec_token * tokens = p.dry_breaker_tokens;
+    for (int32_t i = 0; i < p.n_dry_breakers; ++i) {
+        const int32_t length = p.dry_breaker_length[i];
+        if (length < 1)
+            throw Error(PYSPEC_OPTION, format("DRY breaker %d has %d tokens, expected 1 or more", i, length));
+        sequences.emplace_back(tokens, tokens + length);
+        tokens += length;
+    }
+    return DryBreakers(std::move(sequences), n_vocab);
+}
+
+SamplerParams from_c(const pyspec_sampler_params * params, int32_t n_vocab) {
     const pyspec_sampler_params p =
         params == nullptr ? default_params() : read_struct(params, default_params(), "params");
     SamplerParams out;
@@ -40,6 +75,21 @@ SamplerParams from_c(const pyspec_sampler_params * params) {
     out.presence_penalty  = p.presence_penalty;
     out.penalty_last_n    = p.penalty_last_n;
     out.seed              = p.seed;
+
+    out.min_keep           = p.min_keep;
+    out.top_n_sigma        = p.top_n_sigma;
+    out.xtc_probability    = p.xtc_probability;
+    out.xtc_threshold      = p.xtc_threshold;
+    out.dynatemp_range     = p.dynatemp_range;
+    out.dynatemp_exponent  = p.dynatemp_exponent;
+    out.mirostat           = p.mirostat;
+    out.mirostat_tau       = p.mirostat_tau;
+    out.mirostat_eta       = p.mirostat_eta;
+    out.dry_multiplier     = p.dry_multiplier;
+    out.dry_base           = p.dry_base;
+    out.dry_allowed_length = p.dry_allowed_length;
+    out.dry_penalty_last_n = p.dry_penalty_last_n;
+    out.dry_breakers       = dry_breakers(p, n_vocab);
     if (p.n_logit_bias < 0) {
         throw Error(PYSPEC_OPTION, format("n_logit_bias is %d, expected 0 or more", p.n_logit_bias));
     }
@@ -53,6 +103,16 @@ SamplerParams from_c(const pyspec_sampler_params * params) {
     return out;
 }
 
+// A draft model's row as far as the target knows its ids.
+LogitRow draft_row(const Sampler & sampler, const float * logits, const float * maxima, int32_t n_row,
+                   int32_t n_allowed, const uint32_t * mask) {
+    need(logits, "logits");
+    if (n_row < 1) throw Error(PYSPEC_OPTION, format("n_row is %d; allowed: 1 or more", n_row));
+    if (n_allowed < 1) throw Error(PYSPEC_OPTION, format("n_allowed is %d; allowed: 1 or more", n_allowed));
+    // The maximum of a block that is cut is still an upper bound of what is left of it.
+    return {logits, std::min({n_row, n_allowed, sampler.n_vocab()}), maxima, mask};
+}
+
 } // namespace
 
 void pyspec_sampler_params_default(pyspec_sampler_params * params, size_t struct_size) {
@@ -64,7 +124,8 @@ void pyspec_sampler_params_default(pyspec_sampler_params * params, size_t struct
 pyspec_status pyspec_sampler_new(const pyspec_sampler_params * params, int32_t n_vocab, pyspec_sampler ** sampler) {
     return guarded([&] {
         need(sampler, "sampler");
-        *sampler = new pyspec_sampler{Sampler(from_c(params), n_vocab)};
+        if (n_vocab < 1) throw Error(PYSPEC_OPTION, format("n_vocab is %d; allowed: 1 or more", n_vocab));
+        *sampler = new pyspec_sampler{Sampler(from_c(params, n_vocab), n_vocab)};
     });
 }
 
@@ -80,19 +141,34 @@ pyspec_status pyspec_sampler_clone(const pyspec_sampler * sampler, pyspec_sample
     });
 }
 
-pyspec_status pyspec_sampler_sample(const pyspec_sampler * sampler, const float * logits, pyspec_token * token) {
+pyspec_status pyspec_sampler_sample(const pyspec_sampler * sampler, const float * logits, const uint32_t * mask,
+                                    pyspec_token * token) {
     return guarded([&] {
         need(sampler, "sampler");
         need(logits, "logits");
         need(token, "token");
-        *token = sampler->sampler.sample(logits);
+        *token = sampler->sampler.sample(logits, nullptr, mask);
     });
 }
 
 pyspec_status pyspec_sampler_advance(pyspec_sampler * sampler, pyspec_token token, bool prompt) {
     return guarded([&] {
         need(sampler, "sampler");
+        if (!prompt && sampler->sampler.params().has_mirostat() && !sampler->sampler.is_for_drafting()) {
+            throw Error(PYSPEC_OPTION, "with mirostat the sampler's state follows the row a token was chosen from: use "
+                                       "pyspec_sampler_advance_from");
+        }
         sampler->sampler.advance(token, prompt);
+    });
+}
+
+pyspec_status pyspec_sampler_advance_from(pyspec_sampler * sampler, const float * logits, const uint32_t * mask,
+                                          pyspec_token token) {
+    return guarded([&] {
+        need(sampler, "sampler");
+        need(logits, "logits");
+        Sampler & s = sampler->sampler;
+        s.advance(s.as_choice({logits, s.n_vocab(), nullptr, mask}, token));
     });
 }
 
@@ -130,13 +206,69 @@ int64_t pyspec_sampler_index(const pyspec_sampler * sampler) {
     return sampler == nullptr ? 0 : sampler->sampler.index();
 }
 
-pyspec_status pyspec_sampler_candidates(const pyspec_sampler * sampler, const float * logits, pyspec_token * tokens,
-                                        float * probabilities, int32_t cap, int32_t * n) {
+pyspec_status pyspec_sampler_candidates(const pyspec_sampler * sampler, const float * logits, const uint32_t * mask,
+                                        pyspec_token * tokens, float * probabilities, int32_t cap, int32_t * n) {
     return guarded([&] {
         need(sampler, "sampler");
         need(logits, "logits");
         need(n, "n");
-        *n = sampler->sampler.candidates(logits, tokens, probabilities, cap);
+        const Sampler & s = sampler->sampler;
+        *n                = s.candidates({logits, s.n_vocab(), nullptr, mask}, tokens, probabilities, cap);
+    });
+}
+
+pyspec_status pyspec_sampler_for_drafting(const pyspec_sampler * target, double scale, uint64_t draft_seed,
+                                          pyspec_sampler ** sampler) {
+    return guarded([&] {
+        need(target, "target");
+        need(sampler, "sampler");
+        *sampler = new pyspec_sampler{target->sampler.for_drafting(scale, draft_seed)};
+    });
+}
+
+pyspec_status pyspec_sampler_follow(pyspec_sampler * sampler, const pyspec_sampler * target) {
+    return guarded([&] {
+        need(sampler, "sampler");
+        need(target, "target");
+        sampler->sampler.follow(target->sampler);
+    });
+}
+
+pyspec_status pyspec_sampler_draft(const pyspec_sampler * sampler, const float * logits, const float * maxima,
+                                   int32_t n_row, int32_t n_allowed, const uint32_t * mask, int32_t n_best,
+                                   pyspec_token * token, float * probability) {
+    return guarded([&] {
+        need(sampler, "sampler");
+        need(token, "token");
+        need(probability, "probability");
+        const LogitRow row       = draft_row(sampler->sampler, logits, maxima, n_row, n_allowed, mask);
+        const DraftChoice choice = sampler->sampler.draft(row, n_best);
+        *token                   = choice.token;
+        *probability             = choice.probability;
+    });
+}
+
+pyspec_status pyspec_sampler_draw_draft(const pyspec_sampler * sampler, const float * logits, const float * maxima,
+                                        int32_t n_row, int32_t n_allowed, const uint32_t * mask, pyspec_token * token,
+                                        pyspec_token * tokens, double * probabilities, int32_t cap, int32_t * n) {
+    return guarded([&] {
+        need(sampler, "sampler");
+        need(token, "token");
+        need(tokens, "tokens");
+        need(probabilities, "probabilities");
+        need(n, "n");
+        const LogitRow row = draft_row(sampler->sampler, logits, maxima, n_row, n_allowed, mask);
+        std::vector<WeightedToken> law;
+        const int32_t drawn = sampler->sampler.draw_draft(row, law);
+        if (cap < 0 || law.size() > static_cast<size_t>(cap)) {
+            throw Error(PYSPEC_OPTION, format("cap is %d, but there are %zu candidates", cap, law.size()));
+        }
+        for (size_t i = 0; i < law.size(); ++i) {
+            tokens[i]        = law[i].token;
+            probabilities[i] = law[i].p;
+        }
+        *n     = static_cast<int32_t>(law.size());
+        *token = drawn;
     });
 }
 
@@ -168,24 +300,5 @@ pyspec_status pyspec_draft_choice(const float * logits, const float * maxima, in
         const DraftChoice choice = draft_choice(logits, maxima, n_vocab, n_allowed, n_best);
         *token                   = choice.token;
         *probability             = choice.probability;
-    });
-}
-
-pyspec_status pyspec_accept_match(pyspec_sampler * sampler, const pyspec_model * model, const float * rows,
-                                  const float * maxima, const pyspec_token * draft, int32_t n_draft, int32_t n_max,
-                                  pyspec_token * out, int32_t * n_out, int32_t * n_accepted) {
-    return guarded([&] {
-        need(sampler, "sampler");
-        need(rows, "rows");
-        if (n_draft > 0) {
-            need(draft, "draft");
-        }
-        need(out, "out");
-        need(n_out, "n_out");
-        need(n_accepted, "n_accepted");
-        const auto is_end     = [model](int32_t token) { return pyspec_token_is_eog(model, token); };
-        const Verdict verdict = accept_match(sampler->sampler, rows, maxima, draft, n_draft, n_max, is_end, out);
-        *n_out                = verdict.n_out;
-        *n_accepted           = verdict.n_accepted;
     });
 }

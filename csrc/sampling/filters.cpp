@@ -35,6 +35,23 @@ size_t next_prefix(size_t sorted) noexcept {
     return sorted == 0 ? 128 : 4 * sorted;
 }
 
+// Drops logits below `lowest`, but keeps the min_keep best in any case.
+void keep_at_least(CandidateList & list, double lowest, size_t min_keep) {
+    const auto stays = [&](const Candidate & c) { return static_cast<double>(c.logit) >= lowest; };
+    size_t kept      = 0;
+    if (min_keep > 1) {
+        kept = static_cast<size_t>(std::count_if(list.items.begin(), list.items.end(), stays));
+        if (kept < min_keep) return filter_top_k(list, static_cast<int32_t>(min_keep));
+        kept = 0;
+    }
+    for (size_t i = 0; i < list.items.size(); ++i) {
+        if (stays(list.items[i])) list.items[kept++] = list.items[i];
+    }
+    // What stays is better than what goes, so the sorted prefix stays one.
+    list.n_sorted = std::min(list.n_sorted, kept);
+    list.items.resize(kept);
+}
+
 } // namespace
 
 float largest_logit(const CandidateList & list) noexcept {
@@ -44,22 +61,18 @@ float largest_logit(const CandidateList & list) noexcept {
     return max;
 }
 
-void gather_candidates(const float * logits, int32_t n, int32_t top_k, CandidateList & list, const float * maxima) {
+void gather_candidates(const LogitRow & row, int32_t top_k, CandidateList & list) {
+    std::vector<ScoredToken> found;
+    const bool best_only = top_k > 0 && top_k < row.n;
+    if (best_only) {
+        top_k_of_row(row, top_k, found);
+    } else {
+        allowed_of_row(row, found);
+    }
     list.items.clear();
-    list.n_sorted = 0;
-    if (top_k > 0 && top_k < n) {
-        std::vector<ScoredToken> best;
-        top_k_of_row(logits, n, top_k, best, maxima);
-        list.items.reserve(best.size());
-        for (const ScoredToken & t : best) list.items.push_back({t.token, t.logit, 0.0});
-        list.n_sorted = list.items.size();
-        return;
-    }
-    arg_max(logits, n, maxima); // refuses rows without a choice
-    list.items.reserve(static_cast<size_t>(n));
-    for (int32_t i = 0; i < n; ++i) {
-        if (logits[i] != -std::numeric_limits<float>::infinity()) list.items.push_back({i, logits[i], 0.0});
-    }
+    list.items.reserve(found.size());
+    for (const ScoredToken & t : found) list.items.push_back({t.token, t.logit, 0.0});
+    list.n_sorted = best_only ? list.items.size() : 0;
 }
 
 void sort_prefix(CandidateList & list, size_t count) {
@@ -76,6 +89,21 @@ void softmax(CandidateList & list, double temperature) {
     for (Candidate & c : list.items) c.p /= sum;
 }
 
+void filter_top_n_sigma(CandidateList & list, float n) {
+    if (n <= 0.0f) return;
+    const double count = static_cast<double>(list.items.size());
+    double sum         = 0.0;
+    for (const Candidate & c : list.items) sum += c.logit;
+    const double mean = sum / count;
+    double squares    = 0.0;
+    for (const Candidate & c : list.items) {
+        const double off = c.logit - mean;
+        squares += off * off;
+    }
+    const double lowest = largest_logit(list) - static_cast<double>(n) * std::sqrt(squares / count);
+    keep_at_least(list, lowest, 1);
+}
+
 void filter_top_k(CandidateList & list, int32_t k) {
     if (k <= 0 || static_cast<size_t>(k) >= list.items.size()) return;
     const size_t kept = static_cast<size_t>(k);
@@ -83,7 +111,7 @@ void filter_top_k(CandidateList & list, int32_t k) {
     list.items.resize(kept);
 }
 
-void filter_typical(CandidateList & list, float typical_p) {
+void filter_typical(CandidateList & list, float typical_p, size_t min_keep) {
     if (typical_p >= 1.0f) return;
     softmax(list);
     double entropy = 0.0;
@@ -109,14 +137,14 @@ void filter_typical(CandidateList & list, float typical_p) {
     while (kept < ordered.size()) {
         if (kept == sorted) extend_sorted(ordered, sorted, next_prefix(sorted), closer);
         sum += ordered[kept++].candidate.p;
-        if (sum > typical_p) break;
+        if (sum > typical_p && kept >= min_keep) break;
     }
     list.items.clear();
     for (size_t i = 0; i < kept; ++i) list.items.push_back(ordered[i].candidate);
     list.n_sorted = 0;
 }
 
-void filter_top_p(CandidateList & list, float top_p) {
+void filter_top_p(CandidateList & list, float top_p, size_t min_keep) {
     if (top_p >= 1.0f) return;
     softmax(list);
     size_t kept = 0;
@@ -124,24 +152,54 @@ void filter_top_p(CandidateList & list, float top_p) {
     while (kept < list.items.size()) {
         if (kept == list.n_sorted) sort_prefix(list, next_prefix(list.n_sorted));
         sum += list.items[kept++].p;
-        if (sum >= top_p) break;
+        if (sum >= top_p && kept >= min_keep) break;
     }
     list.items.resize(kept);
     list.n_sorted = std::min(list.n_sorted, kept);
 }
 
-void filter_min_p(CandidateList & list, float min_p) {
+void filter_min_p(CandidateList & list, float min_p, size_t min_keep) {
     if (min_p <= 0.0f) return;
     // p >= min_p * max p, without the exponentials. The best candidate always stays: ln(min_p) <= 0.
-    const double lowest = static_cast<double>(largest_logit(list)) + std::log(static_cast<double>(min_p));
-    const auto stays    = [&](const Candidate & c) { return static_cast<double>(c.logit) >= lowest; };
-    size_t kept         = 0;
-    for (size_t i = 0; i < list.items.size(); ++i) {
-        if (stays(list.items[i])) list.items[kept++] = list.items[i];
+    keep_at_least(list, static_cast<double>(largest_logit(list)) + std::log(static_cast<double>(min_p)), min_keep);
+}
+
+void filter_xtc(CandidateList & list, float threshold, size_t min_keep) {
+    if (threshold > 0.5f || list.items.size() < 2) return;
+    softmax(list);
+    size_t n_likely = 0;
+    while (n_likely < list.items.size()) {
+        if (n_likely == list.n_sorted) sort_prefix(list, next_prefix(list.n_sorted));
+        if (list.items[n_likely].p < threshold) break;
+        ++n_likely;
     }
-    // What stays is better than what goes, so the sorted prefix stays one.
-    list.n_sorted = std::min(list.n_sorted, kept);
-    list.items.resize(kept);
+    if (n_likely < 2) return;
+    const size_t n_dropped = n_likely - 1;
+    if (list.items.size() - n_dropped < min_keep) return;
+    list.items.erase(list.items.begin(), list.items.begin() + offset(n_dropped));
+    list.n_sorted -= n_dropped;
+}
+
+void filter_mirostat(CandidateList & list, double temperature, double mu) {
+    softmax(list, temperature);
+    const double least   = std::exp2(-mu);
+    const auto best      = std::min_element(list.items.begin(), list.items.end(), better);
+    const Candidate kept = *best;
+    std::erase_if(list.items, [&](const Candidate & c) { return c.p < least; });
+    if (list.items.empty()) list.items.push_back(kept);
+    list.n_sorted = std::min(list.n_sorted, list.items.size());
+}
+
+double dynamic_temperature(CandidateList & list, double temperature, double range, double exponent) {
+    if (range <= 0.0 || list.items.size() < 2) return temperature;
+    softmax(list);
+    double entropy = 0.0;
+    for (const Candidate & c : list.items) {
+        if (c.p > 0.0) entropy -= c.p * std::log(c.p);
+    }
+    const double share = std::clamp(entropy / std::log(static_cast<double>(list.items.size())), 0.0, 1.0);
+    const double low   = std::max(0.0, temperature - range);
+    return low + (temperature + range - low) * std::pow(share, exponent);
 }
 
 } // namespace pyspec

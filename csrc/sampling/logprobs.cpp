@@ -22,7 +22,7 @@ float logprobs(const float * logits, int32_t n_vocab, int32_t token, int32_t n_t
     check_range("token", token, 0, n_vocab - 1);
     check_range("n_top", n_top, 0, n_vocab);
 
-    const double max = logits[arg_max(logits, n_vocab)];
+    const double max = logits[arg_max({logits, n_vocab})];
     double sum       = 0.0;
     for (int32_t i = 0; i < n_vocab; ++i) {
         const double below = static_cast<double>(logits[i]) - max;
@@ -35,7 +35,7 @@ float logprobs(const float * logits, int32_t n_vocab, int32_t token, int32_t n_t
     std::vector<TokenLogprob> result;
     if (n_top > 0) {
         std::vector<ScoredToken> best;
-        top_k_of_row(logits, n_vocab, n_top, best);
+        top_k_of_row({logits, n_vocab}, n_top, best);
         result.reserve(static_cast<size_t>(n_top));
         for (const ScoredToken & t : best) result.push_back({t.token, value(t.logit)});
         // The caller gets n_top entries even when fewer tokens are possible.
@@ -53,7 +53,7 @@ DraftChoice draft_choice(const float * logits, const float * maxima, int32_t n_v
     check_range("n_best", n_best, 1, std::numeric_limits<int32_t>::max());
 
     std::vector<ScoredToken> best;
-    top_k_of_row(logits, n_allowed, n_best, best, n_allowed == n_vocab ? maxima : nullptr);
+    top_k_of_row({logits, n_allowed, maxima}, n_best, best);
     double sum = 0.0;
     for (const ScoredToken & t : best)
         sum += std::exp(static_cast<double>(t.logit) - static_cast<double>(best[0].logit));

@@ -27,7 +27,7 @@ struct DraftChoice {
 // softmax over the n_best largest of those logits. Ids from n_allowed on (padding of a draft vocabulary that the target
 // does not have) count for neither. n_best above n_allowed means all.
 // Errors: OPTION for n_allowed outside 1 .. n_vocab, n_best < 1, NaN, +infinity, or all allowed ids forbidden.
-// maxima: of the row's blocks, or null (scan.h); used when all ids are allowed.
+// maxima: of the row's blocks, or null (scan.h).
 DraftChoice draft_choice(const float * logits, const float * maxima, int32_t n_vocab, int32_t n_allowed,
                          int32_t n_best);
 

@@ -17,13 +17,14 @@
 namespace pyspec {
 
 enum class Purpose : uint32_t { // numbers are part of the layout: append only
-    target   = 0,               // the target's own choice
-    accept   = 1,               // coins of rejection sampling
-    residual = 2,               // draw from the residual after a rejection
-    draft    = 3,               // a drafter's private draws
-    tree     = 4,               // several candidates per position
-    xtc      = 5,
-    mirostat = 6,
+    target    = 0,              // the target's own choice
+    accept    = 1,              // coins of rejection sampling
+    residual  = 2,              // draw from the residual after a rejection
+    draft     = 3,              // a drafter's private draws
+    tree      = 4,              // several candidates per position
+    xtc       = 5,
+    mirostat  = 6, // the choice when mirostat cuts the candidates
+    synthetic = 7, // coins of synthetic acceptance
 };
 
 using PhiloxBlock = std::array<uint32_t, 4>;
@@ -65,6 +66,18 @@ inline double uniform_open(uint64_t seed, uint64_t index, uint32_t token, Purpos
 inline double gumbel_from_uniform(double u) noexcept {
     return -std::log(-std::log(u));
 }
+
+// The noise of all tokens at one place.
+struct Noise {
+    uint64_t seed;
+    uint64_t index;
+    Purpose purpose;
+
+    double uniform(int32_t token) const noexcept {
+        return uniform_open(seed, index, static_cast<uint32_t>(token), purpose);
+    }
+    double gumbel(int32_t token) const noexcept { return gumbel_from_uniform(uniform(token)); }
+};
 
 inline double gumbel(uint64_t seed, uint64_t index, uint32_t token, Purpose purpose) noexcept {
     return gumbel_from_uniform(uniform_open(seed, index, token, purpose));

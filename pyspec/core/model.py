@@ -16,6 +16,7 @@ from pyspec.errors import ClosedError, ForkError
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from pyspec.core.dry import PieceSearch
     from pyspec.core.tokenizer.base import Tokenizer
     from pyspec.core.vocab import Vocab
 
@@ -121,7 +122,7 @@ class Model:
         handle, self._handle = self._handle, None
         if handle is not None:
             self._ffi.release(handle)
-        for cached in ("vocab", "tokenizer", "_description"):  # tens of megabytes
+        for cached in ("vocab", "tokenizer", "piece_search", "_description"):  # tens of megabytes
             self.__dict__.pop(cached, None)
 
     def __enter__(self) -> Model:
@@ -222,6 +223,13 @@ class Model:
         from pyspec.core.tokenizer import make_tokenizer
 
         return make_tokenizer(self.vocab)
+
+    @cached_property
+    def piece_search(self) -> PieceSearch:
+        """Finds the tokens whose text contains a string; made when first asked for."""
+        from pyspec.core.dry import PieceSearch
+
+        return PieceSearch(self.tokenizer)
 
     def token_piece(self, token: int, *, special: bool = False) -> bytes:
         """Bytes of one token as text; control tokens give nothing unless `special`. b"" for ids outside the vocabulary."""

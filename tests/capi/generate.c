@@ -21,7 +21,7 @@ static int generate(const pyspec_model * model, pyspec_context * ctx, pyspec_sam
     pyspec_batch batch = {.tokens = prompt, .n_tokens = n_prompt, .positions = NULL, .outputs = NULL};
     for (int i = 0; i < n_new; i++) {
         if (pyspec_decode(ctx, &batch, NULL) != PYSPEC_OK) return fail("decode");
-        if (pyspec_sampler_sample(sampler, pyspec_logits(ctx, 0), &token) != PYSPEC_OK) return fail("sample");
+        if (pyspec_sampler_sample(sampler, pyspec_logits(ctx, 0), NULL, &token) != PYSPEC_OK) return fail("sample");
         if (pyspec_sampler_advance(sampler, token, false) != PYSPEC_OK) return fail("advance");
         fprintf(stderr, "%d ", (int)token);
         if (pyspec_token_is_eog(model, token)) break;

@@ -19,7 +19,7 @@ namespace pyspec {
 inline constexpr float inf      = std::numeric_limits<float>::infinity();
 inline constexpr float nan_     = std::numeric_limits<float>::quiet_NaN();
 using Tokens                    = std::vector<int32_t>;
-inline constexpr auto row_noise = Purpose::mirostat; // a stream that no tested code uses
+inline constexpr auto row_noise = static_cast<Purpose>(1000); // a stream that no tested code uses
 
 inline std::string text(const Tokens & tokens) {
     std::string s;
@@ -57,7 +57,7 @@ inline SamplerParams with(SamplerParams p, const std::function<void(SamplerParam
 
 inline CandidateList list_of(const std::vector<float> & logits) {
     CandidateList list;
-    gather_candidates(logits.data(), static_cast<int32_t>(logits.size()), 0, list);
+    gather_candidates({logits.data(), static_cast<int32_t>(logits.size())}, 0, list);
     return list;
 }
 
@@ -95,9 +95,11 @@ inline std::string observe(Sampler s) {
     std::string said = std::to_string(s.n_history()) + "/" + std::to_string(s.index()) + ":";
     for (uint64_t i = 0; i < 12; ++i) {
         const std::vector<float> row = random_row(s.n_vocab(), 1000 + i, 0.5);
-        const int32_t token          = s.sample(row.data());
-        said += std::to_string(token) + " ";
-        s.advance(token, false);
+        const Choice choice          = s.choose({row.data(), s.n_vocab()});
+        std::vector<float> p(static_cast<size_t>(s.n_vocab()));
+        const int32_t n = s.candidates(row.data(), nullptr, p.data(), s.n_vocab());
+        said += std::to_string(choice.token) + " of " + std::to_string(n) + " at " + std::to_string(p[0]) + ", ";
+        s.advance(choice);
     }
     return said;
 }

@@ -40,8 +40,9 @@ Outcome accept(Sampler & sampler, const std::vector<float> & rows, const Tokens 
                const std::function<bool(int32_t)> & is_end = no_end) {
     Tokens out(draft.size() + 1, -1);
     const int64_t before  = sampler.n_history();
-    const Verdict verdict = accept_match(sampler, rows.data(), nullptr, draft.data(),
-                                         static_cast<int32_t>(draft.size()), n_max, is_end, out.data());
+    const Verdict verdict = accept_match(
+        sampler, {rows.data(), nullptr, nullptr, draft.data(), static_cast<int32_t>(draft.size()), n_max, is_end},
+        out.data());
     for (size_t i = static_cast<size_t>(verdict.n_out); i < out.size(); ++i) CHECK_EQ(out[i], -1);
     CHECK_EQ(sampler.n_history() - before, static_cast<int64_t>(verdict.n_out));
     CHECK_EQ(sampler.index(), sampler.n_history());
@@ -143,8 +144,10 @@ Tokens speculative(Sampler s, int32_t n, const Tokens & truth, uint64_t seed) {
             if (i < draft.size()) upto.push_back(draft[i]);
         }
         Tokens out(draft.size() + 1);
-        const Verdict v = accept_match(s, rows.data(), nullptr, draft.data(), static_cast<int32_t>(draft.size()),
-                                       n - static_cast<int32_t>(history.size()), no_end, out.data());
+        const Verdict v = accept_match(s,
+                                       {rows.data(), nullptr, nullptr, draft.data(), static_cast<int32_t>(draft.size()),
+                                        n - static_cast<int32_t>(history.size()), no_end},
+                                       out.data());
         history.insert(history.end(), out.begin(), out.begin() + v.n_out);
     }
     return history;
@@ -165,6 +168,101 @@ void test_same_as_plain() {
             for (uint64_t seed = 0; seed < 10; ++seed) CHECK_EQ(text(speculative(s, 60, truth, seed)), text(truth));
         }
     }
+}
+
+// Masks belong to rows; every setting that remembers something gives the same text in blocks and alone.
+void test_masks_and_memory() {
+    const auto mask_after = [](const Tokens & history) { // two tokens in three, another choice after each token
+        const uint64_t key = history.empty() ? 0 : static_cast<uint64_t>(history.back()) + history.size();
+        return philox_block(5, key, 0, row_noise)[0] | 1u;
+    };
+    const std::vector<std::function<void(SamplerParams &)>> settings = {
+        [](auto &) {},
+        [](auto & p) { p.temperature = 0; },
+        [](auto & p) { p.dry_multiplier = 2.0f, p.dry_allowed_length = 1; },
+        [](auto & p) { p.mirostat = 2, p.mirostat_tau = 1.0f, p.mirostat_eta = 0.5f; },
+        [](auto & p) { p.xtc_probability = 0.5f; },
+        [](auto & p) { p.dynatemp_range = 0.5f, p.repeat_penalty = 2.0f; },
+    };
+    for (const auto & change : settings) {
+        SamplerParams p;
+        p.seed = 9;
+        change(p);
+        Sampler alone(p, n_vocab), blocks(p, n_vocab);
+        Tokens truth;
+        for (int i = 0; i < 80; ++i) {
+            const std::vector<float> row = row_after(truth);
+            const uint32_t mask          = mask_after(truth);
+            const Choice choice          = alone.choose({row.data(), n_vocab, nullptr, &mask});
+            CHECK(mask >> choice.token & 1);
+            alone.advance(choice);
+            truth.push_back(choice.token);
+        }
+        Tokens history;
+        for (uint64_t round = 0; history.size() < 60; ++round) {
+            const PhiloxBlock word = philox_block(8, round, 0, row_noise);
+            Tokens draft(truth.begin() + static_cast<std::ptrdiff_t>(history.size()),
+                         truth.begin() + static_cast<std::ptrdiff_t>(history.size() + word[0] % 7));
+            if (!draft.empty() && word[1] % 2 == 0)
+                draft[word[2] % draft.size()] = static_cast<int32_t>(word[3] % n_vocab);
+            std::vector<float> rows;
+            std::vector<uint32_t> masks;
+            Tokens upto = history;
+            for (size_t i = 0; i <= draft.size(); ++i) {
+                const std::vector<float> row = row_after(upto);
+                rows.insert(rows.end(), row.begin(), row.end());
+                masks.push_back(mask_after(upto));
+                if (i < draft.size()) upto.push_back(draft[i]);
+            }
+            Tokens out(draft.size() + 1);
+            const Verdict v = accept_match(
+                blocks,
+                {rows.data(), nullptr, masks.data(), draft.data(), static_cast<int32_t>(draft.size()), 99, no_end},
+                out.data());
+            // Forced again after a restore: the same tokens, then one more (invariants 24 and 25).
+            Sampler replayed = blocks;
+            replayed.rollback(v.n_out);
+            Tokens again(out.size() + 1, -1);
+            if (v.n_out <= static_cast<int32_t>(draft.size())) {
+                const Verdict r = accept_replay(
+                    replayed, {rows.data(), nullptr, masks.data(), out.data(), v.n_out - 1, 99, no_end}, again.data());
+                CHECK_EQ(r.n_out, v.n_out);
+                for (int32_t i = 0; i < v.n_out; ++i)
+                    CHECK_EQ(again[static_cast<size_t>(i)], out[static_cast<size_t>(i)]);
+                CHECK_EQ(observe(replayed), observe(blocks));
+            }
+            history.insert(history.end(), out.begin(), out.begin() + v.n_out);
+        }
+        truth.resize(history.size());
+        CHECK_EQ(text(history), text(truth));
+    }
+}
+
+// Invariant 24: replay emits what was decided, whatever the rows say now, then one token more.
+void test_replay() {
+    const std::vector<float> rows = rows_saying({3, 1, 4, 1, 5});
+    const auto run                = [&](const Tokens & forced, int32_t n_max, int32_t end) {
+        Sampler s(greedy(), n_vocab);
+        Tokens out(forced.size() + 1, -1);
+        const Verdict v =
+            accept_replay(s,
+                          {rows.data(), nullptr, nullptr, forced.data(), static_cast<int32_t>(forced.size()), n_max,
+                           [=](int32_t t) { return t == end; }},
+                          out.data());
+        CHECK_EQ(s.index(), static_cast<int64_t>(v.n_out));
+        out.resize(static_cast<size_t>(v.n_out));
+        return text(out);
+    };
+    CHECK_EQ(run({9, 8}, 9, -1), "9 8 4 ");
+    CHECK_EQ(run({}, 9, -1), "3 ");
+    CHECK_EQ(run({9, 8}, 2, -1), "9 8 ");
+    CHECK_EQ(run({9, 8}, 9, 8), "9 8 "); // nothing behind an end token
+    Sampler s(greedy(), n_vocab);
+    const Tokens bad = {2, n_vocab};
+    Tokens out(3, -1);
+    CHECK_ERROR(accept_replay(s, {rows.data(), nullptr, nullptr, bad.data(), 2, 9, no_end}, out.data()), PYSPEC_OPTION,
+                "token is 12");
+    CHECK_EQ(s.n_history(), 0);
 }
 
 void test_penalties_inside_block() {
@@ -208,7 +306,7 @@ void test_errors() {
     }
     Tokens out(5, -1);
     const auto run = [&](int32_t n_draft, int32_t n_max, const std::function<bool(int32_t)> & is_end) {
-        return accept_match(s, rows.data(), nullptr, draft.data(), n_draft, n_max, is_end, out.data());
+        return accept_match(s, {rows.data(), nullptr, nullptr, draft.data(), n_draft, n_max, is_end}, out.data());
     };
     const auto untouched = [&] { return observe(s) == before && out == Tokens(5, -1); };
     for (size_t bad = 0; bad < 5; ++bad) {
@@ -250,6 +348,8 @@ void test_errors() {
 int main() {
     test_outcomes();
     test_same_as_plain();
+    test_masks_and_memory();
+    test_replay();
     test_penalties_inside_block();
     test_errors();
     return check_report();

@@ -1,6 +1,7 @@
 // Random numbers, row scans, filters, logprobs and draft choice as pure functions of hand-made rows.
 #include "sampling_fixtures.h"
 
+#include "sampling/dry.h"
 #include "sampling/logprobs.h"
 #include "sampling/scan.h"
 #include "support/row_blocks.h"
@@ -59,12 +60,12 @@ std::vector<float> maxima_of(const std::vector<float> & row) {
 void test_scans(bool with_maxima) {
     const auto arg_max_of = [&](const std::vector<float> & row) {
         const std::vector<float> maxima = maxima_of(row);
-        return arg_max(row.data(), static_cast<int32_t>(row.size()), with_maxima ? maxima.data() : nullptr);
+        return arg_max({row.data(), static_cast<int32_t>(row.size()), with_maxima ? maxima.data() : nullptr});
     };
     const auto top = [&](const std::vector<float> & row, int32_t k) {
         const std::vector<float> maxima = maxima_of(row);
         std::vector<ScoredToken> best;
-        top_k_of_row(row.data(), static_cast<int32_t>(row.size()), k, best, with_maxima ? maxima.data() : nullptr);
+        top_k_of_row({row.data(), static_cast<int32_t>(row.size()), with_maxima ? maxima.data() : nullptr}, k, best);
         Tokens tokens;
         for (const ScoredToken & t : best) tokens.push_back(t.token);
         return tokens;
@@ -114,6 +115,160 @@ void test_scans(bool with_maxima) {
     }
 }
 
+// Masked rows: the same as rows with -infinity in place of what is forbidden, with and without maxima, which then are
+// only bounds; what is forbidden is not looked at.
+void test_masks() {
+    for (int32_t n : {1, 31, 32, 33, 127, 128, 129, 300, 1000, 4097}) {
+        for (uint32_t share : {1u, 5u, 30u, 70u, 99u}) {
+            std::vector<float> row = random_row(n, static_cast<uint64_t>(n) + share);
+            for (float & x : row) x = std::floor(x / 2); // ties
+            std::vector<uint32_t> mask(n_mask_words(n), 0);
+            std::vector<float> masked(row.size(), -inf);
+            for (int32_t i = 0; i < n; ++i) {
+                const auto word = philox_block(share, static_cast<uint64_t>(n), static_cast<uint32_t>(i), row_noise);
+                if (i != n / 2 && word[0] % 100 >= share) continue;
+                mask[static_cast<size_t>(i / 32)] |= uint32_t{1} << (i % 32);
+                masked[static_cast<size_t>(i)] = row[static_cast<size_t>(i)];
+            }
+            if (n % 32 != 0) mask.back() |= ~uint32_t{0} << (n % 32); // bits behind the row count for nothing
+            std::vector<float> maxima = maxima_of(row);
+            for (const float * m : {static_cast<const float *>(nullptr), static_cast<const float *>(maxima.data())}) {
+                const LogitRow view{row.data(), n, m, mask.data()};
+                CHECK_EQ(arg_max(view), arg_max({masked.data(), n}));
+                std::vector<ScoredToken> a, b;
+                const auto same = [](const ScoredToken & x, const ScoredToken & y) {
+                    return x.token == y.token && x.logit == y.logit;
+                };
+                for (int32_t k : {1, 3, 40, 5000}) {
+                    top_k_of_row(view, k, a);
+                    top_k_of_row({masked.data(), n}, k, b);
+                    CHECK(std::equal(a.begin(), a.end(), b.begin(), b.end(), same));
+                }
+                allowed_of_row(view, a);
+                allowed_of_row({masked.data(), n}, b);
+                CHECK(std::equal(a.begin(), a.end(), b.begin(), b.end(), same));
+            }
+            // Nonsense counts only where it is allowed.
+            for (int32_t i = 0; i < n; ++i) {
+                if (mask[static_cast<size_t>(i / 32)] >> (i % 32) & 1) continue;
+                std::vector<float> odd      = row;
+                odd[static_cast<size_t>(i)] = i % 2 == 0 ? nan_ : inf;
+                CHECK_EQ(arg_max({odd.data(), n, nullptr, mask.data()}), arg_max({masked.data(), n}));
+                i += n / 5;
+            }
+            row[static_cast<size_t>(n / 2)] = nan_;
+            maxima                          = maxima_of(row);
+            CHECK_ERROR(arg_max({row.data(), n, nullptr, mask.data()}), PYSPEC_OPTION, "is not a number");
+            CHECK_ERROR(arg_max({row.data(), n, maxima.data(), mask.data()}), PYSPEC_OPTION, "is not a number");
+            const std::vector<uint32_t> nothing(mask.size(), 0);
+            CHECK_ERROR(arg_max({row.data(), n, nullptr, nothing.data()}), PYSPEC_OPTION, "mask and -infinity forbid");
+        }
+    }
+}
+
+void test_more_filters() {
+    const std::vector<float> row = log_of({0.05, 0.40, 0.10, 0.30, 0.15});
+
+    // Standard deviation 0.7494 of the logits; the best is ln .40 = -0.916.
+    const auto sigma = [](CandidateList l, float n) { return filter_top_n_sigma(l, n), l; };
+    EXPECT_TOKENS(ids(sigma(list_of(row), 0.37f)), {1});
+    EXPECT_TOKENS(ids(sigma(list_of(row), 0.41f)), {1, 3});
+    EXPECT_TOKENS(ids(sigma(list_of(row), 1.4f)), {1, 3, 4});
+    EXPECT_TOKENS(ids(sigma(list_of(row), 0.0f)), {0, 1, 2, 3, 4});
+    EXPECT_TOKENS(ids(sigma(list_of({2, 2, 2}), 1e-6f)), {0, 1, 2}); // no spread: all are best
+    EXPECT_TOKENS(ids(sigma(list_of({2}), 1.0f)), {0});
+
+    const auto xtc = [](CandidateList l, float t, size_t keep = 0) { return filter_xtc(l, t, keep), l; };
+    EXPECT_TOKENS(ids(xtc(list_of(row), 0.29f)), {0, 2, 3, 4}); // of .40 and .30 the better goes
+    EXPECT_TOKENS(ids(xtc(list_of(row), 0.12f)), {0, 2, 4});
+    EXPECT_TOKENS(ids(xtc(list_of(row), 0.35f)), {0, 1, 2, 3, 4}); // one alone stays
+    EXPECT_TOKENS(ids(xtc(list_of(row), 0.51f)), {0, 1, 2, 3, 4});
+    EXPECT_TOKENS(ids(xtc(list_of(row), 0.0f)), {0});
+    EXPECT_TOKENS(ids(xtc(list_of(row), 0.12f, 4)), {0, 1, 2, 3, 4}); // three would stay: none goes
+    EXPECT_TOKENS(ids(xtc(list_of(row), 0.12f, 3)), {0, 2, 4});
+    EXPECT_TOKENS(ids(xtc(list_of({0, 0, 0, 0}), 0.2f)), {3}); // ties: the lowest ids are the best
+
+    const auto keep = [](CandidateList l, const std::function<void(CandidateList &)> & f) { return f(l), l; };
+    EXPECT_TOKENS(ids(keep(list_of(row), [](auto & l) { filter_top_p(l, 0.1f, 3); })), {1, 3, 4});
+    EXPECT_TOKENS(ids(keep(list_of(row), [](auto & l) { filter_min_p(l, 0.9f, 3); })), {1, 3, 4});
+    EXPECT_TOKENS(ids(keep(list_of(row), [](auto & l) { filter_min_p(l, 0.26f, 2); })), {1, 3, 4});
+    EXPECT_TOKENS(ids(keep(list_of(row), [](auto & l) { filter_typical(l, 0.0f, 3); })), {1, 3, 4});
+    EXPECT_TOKENS(ids(keep(list_of(row), [](auto & l) { filter_min_p(l, 0.9f, 99); })), {0, 1, 2, 3, 4});
+
+    // Surprises in bits by id: 4.32, 1.32, 3.32, 1.74, 2.74.
+    const auto cut = [](CandidateList l, double mu, double t = 1.0) { return filter_mirostat(l, t, mu), l; };
+    EXPECT_TOKENS(ids(cut(list_of(row), 1.8)), {1, 3});
+    EXPECT_TOKENS(ids(cut(list_of(row), 3.0)), {1, 3, 4});
+    EXPECT_TOKENS(ids(cut(list_of(row), 1.0)), {1}); // the best stays
+    EXPECT_TOKENS(ids(cut(list_of(row), -50.0)), {1});
+    EXPECT_TOKENS(ids(cut(list_of(row), 5000.0)), {0, 1, 2, 3, 4});
+    EXPECT_TOKENS(ids(cut(list_of(row), 1.0, 0.5)), {1}); // sharpened: .577 of the mass, 0.79 bits
+
+    CandidateList flat = list_of({1, 1, 1}), sharp = list_of({0, 50, 0});
+    CHECK(std::abs(dynamic_temperature(flat, 1.0, 0.5, 1.0) - 1.5) < 1e-12);
+    CHECK(std::abs(dynamic_temperature(sharp, 1.0, 0.5, 1.0) - 0.5) < 1e-9);
+    CHECK(std::abs(dynamic_temperature(sharp, 1.0, 1.5, 1.0)) < 1e-9); // never below 0
+    CandidateList some = list_of(row);                                 // entropy 1.3924 of ln 5
+    CHECK(std::abs(dynamic_temperature(some, 1.0, 0.5, 2.0) - (0.5 + std::pow(1.3924 / std::log(5.0), 2))) < 1e-4);
+    CHECK_EQ(dynamic_temperature(some, 1.0, 0.0, 2.0), 1.0);
+}
+
+void test_dry() {
+    const auto find = [](Tokens history, int32_t allowed, const DryBreakers::Sequences & breakers = {}) {
+        std::reverse(history.begin(), history.end());
+        std::vector<int32_t> work;
+        std::vector<Repetition> found;
+        find_repetitions(history.data(), history.size(), DryBreakers(breakers, 10), allowed, work, found);
+        std::string said;
+        for (const Repetition & r : found) said += std::to_string(r.token) + "x" + std::to_string(r.length) + " ";
+        return said;
+    };
+    CHECK_EQ(find({1, 2, 3, 9, 1, 2}, 2), "3x2 "); // "1 2" came before and went on with 3
+    CHECK_EQ(find({1, 2, 3, 9, 1, 2}, 3), "");
+    CHECK_EQ(find({1, 2, 3, 5, 2, 4, 9, 1, 2}, 1), "3x2 4x1 ");
+    CHECK_EQ(find({7, 7, 7, 7}, 2), "7x3 ");
+    CHECK_EQ(find({1, 2, 3, 1, 2, 5, 1, 2}, 2), "3x2 5x2 ");
+    CHECK_EQ(find({5, 1, 2, 3, 9, 1, 2, 4, 5, 1, 2}, 2), "3x3 4x2 ");
+    CHECK_EQ(find({}, 0) + find({1}, 0), "");
+    // A breaker ends the repetition: only what follows the last one counts, and it is never penalised itself.
+    CHECK_EQ(find({1, 8, 2, 3, 9, 1, 8, 2}, 1, {{8}}), "3x1 ");
+    CHECK_EQ(find({1, 8, 2, 3, 9, 1, 8, 2}, 2, {{8}}), "");
+    CHECK_EQ(find({1, 2, 8, 9, 1, 2}, 2, {{8}}), "");
+    CHECK_EQ(find({1, 8, 7, 2, 3, 9, 1, 8, 7, 2}, 1, {{8, 7}}), "3x1 ");
+    CHECK_EQ(find({1, 8, 6, 2, 3, 9, 1, 8, 6, 2}, 1, {{8, 7}}), "3x4 ");
+    CHECK_ERROR(DryBreakers({{}}, 10), PYSPEC_OPTION, "has no tokens");
+    CHECK_ERROR(DryBreakers({{1, 10}}, 10), PYSPEC_OPTION, "names token 10; allowed: 0 to 9");
+    CHECK_ERROR(DryBreakers({{-1}}, 10), PYSPEC_OPTION, "names token -1");
+
+    CHECK_EQ(dry_penalised(1.0f, 4, 0.5f, 2.0f, 2), -1.0f);
+    CHECK(std::isfinite(dry_penalised(1.0f, 100000, 0.8f, 1.75f, 2)));
+
+    // In the sampler: after bias and penalties, before the filters; the window ends it.
+    const std::vector<float> row = {3.0f, 2.0f, 1.0f, 0.0f};
+    const auto choose            = [&](const Tokens & history, const std::function<void(SamplerParams &)> & change) {
+        Sampler s(with(plain(0),
+                       [&](auto & p) {
+                           p.dry_multiplier = 1.0f;
+                           p.dry_base       = 2.0f;
+                           change(p);
+                       }),
+                  4);
+        for (int32_t token : history) s.advance(token, true);
+        return s.sample(row.data());
+    };
+    CHECK_EQ(choose({1, 2, 0, 3, 1, 2}, [](auto &) {}), 0); // 3 - 1 = 2: tie, lowest id
+    CHECK_EQ(choose({1, 2, 0, 3, 1, 2}, [](auto & p) { p.dry_multiplier = 1.5f; }), 1);
+    CHECK_EQ(choose({1, 2, 0, 3, 1, 2}, [](auto & p) { p.dry_allowed_length = 1; }), 1); // 3 - 2 = 1
+    CHECK_EQ(choose({1, 2, 0, 3, 1, 2}, [](auto & p) { p.dry_allowed_length = 1, p.dry_penalty_last_n = 5; }), 0);
+    CHECK_EQ(choose({1, 2, 0, 3, 1, 2}, [](auto & p) { p.dry_allowed_length = 1, p.dry_penalty_last_n = 0; }), 0);
+    CHECK_EQ(choose({1, 2, 0, 3, 1, 2},
+                    [](auto & p) {
+                        p.dry_allowed_length = 1;
+                        p.dry_breakers       = DryBreakers({{2}}, 4);
+                    }),
+             0);
+}
+
 void test_filters() {
     const std::vector<float> row = log_of({0.05, 0.40, 0.10, 0.30, 0.15});
 
@@ -131,7 +286,7 @@ void test_filters() {
     EXPECT_TOKENS(ids(top_k(list_of({2, 1, 2, 1, 1}), 3)), {0, 1, 2}); // tie at the boundary: lowest id
     for (int32_t k = 1; k <= 5; ++k) { // the scan that replaces the filter on whole rows agrees with it
         CandidateList gathered;
-        gather_candidates(row.data(), 5, k, gathered);
+        gather_candidates({row.data(), 5}, k, gathered);
         CHECK_EQ(text(ids(gathered)), text(ids(top_k(list_of(row), k))));
     }
     EXPECT_TOKENS(ids(list_of({-inf, 1, -inf})), {1});
@@ -245,7 +400,10 @@ int main() {
     test_philox();
     test_scans(false);
     test_scans(true);
+    test_masks();
     test_filters();
+    test_more_filters();
+    test_dry();
     test_logprobs();
     test_draft_choice();
     return check_report();

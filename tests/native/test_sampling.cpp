@@ -131,15 +131,11 @@ void test_penalties() {
     CHECK_EQ(greedy.sample(row.data()), 1);
 }
 
-void test_undo() {
-    const auto base = with(plain(1), [](auto & p) {
-        p.repeat_penalty    = 1.5f;
-        p.frequency_penalty = 0.3f;
-        p.presence_penalty  = 0.2f;
-        p.seed              = 99;
-    });
+// Wander off and come back: everything a sampler remembers is undone exactly. Invariant 25 in part.
+void test_undo(const std::function<void(SamplerParams &)> & memory) {
+    const auto base = with(with(plain(1), memory), [](auto & p) { p.seed = 99; });
     for (int32_t last_n : {-1, 0, 1, 3, 8, 64}) {
-        Sampler s(with(base, [&](auto & p) { p.penalty_last_n = last_n; }), 10);
+        Sampler s(with(base, [&](auto & p) { p.penalty_last_n = p.dry_penalty_last_n = last_n; }), 10);
         for (int detour = 0; detour < 60; ++detour) {
             const auto word          = philox_block(3, static_cast<uint64_t>(detour), 0, row_noise);
             const std::string before = observe(s);
@@ -147,7 +143,14 @@ void test_undo() {
             const int32_t length     = static_cast<int32_t>(word[0] % 20);
             for (int32_t i = 0; i < length; ++i) {
                 const auto w = philox_block(4, static_cast<uint64_t>(detour), static_cast<uint32_t>(i), row_noise);
-                s.advance(static_cast<int32_t>(w[0] % 10), w[1] % 3 == 0);
+                const std::vector<float> row = random_row(10, w[2] % 4, 1.0);
+                if (w[1] % 3 == 0) {
+                    s.advance(static_cast<int32_t>(w[0] % 10), true);
+                } else if (w[1] % 3 == 1) {
+                    s.advance(s.as_choice({row.data(), 10}, static_cast<int32_t>(w[0] % 10)));
+                } else {
+                    s.advance(s.choose({row.data(), 10}));
+                }
             }
             if (length > 0) CHECK(observe(s) != before);
             Sampler restored = s;
@@ -172,7 +175,8 @@ void test_undo() {
         CHECK_EQ(observe(s), before);
         Sampler other(with(s.params(), [](auto & p) { p.seed = 100; }), 10);
         CHECK_ERROR(s.restore(other), PYSPEC_OPTION, "same settings");
-        CHECK_ERROR(s.restore(Sampler(s.params(), 11)), PYSPEC_OPTION, "same settings");
+        CHECK_ERROR(s.restore(Sampler(with(s.params(), [](auto & p) { p.dry_breakers = {}; }), 11)), PYSPEC_OPTION,
+                    "same settings");
         CHECK_EQ(observe(s), before);
         s.reset();
         CHECK_EQ(observe(s), observe(Sampler(s.params(), 10)));
@@ -308,6 +312,44 @@ void test_validation() {
     CHECK_ERROR(make([](auto & p) { p.logit_bias = {{3, nan_}}; }), PYSPEC_OPTION, "logit_bias of token 3 is nan");
     CHECK_ERROR(make([](auto & p) { p.logit_bias = {{3, inf}}; }), PYSPEC_OPTION, "logit_bias of token 3 is inf");
     CHECK_ERROR(make([](auto &) {}, 0), PYSPEC_OPTION, "n_vocab is 0");
+    CHECK_ERROR(make([](auto & p) { p.min_keep = -1; }), PYSPEC_OPTION, "min_keep is -1; allowed: 0 or more");
+    for (float x : {nan_, inf}) {
+        CHECK_ERROR(make([&](auto & p) { p.top_n_sigma = x; }), PYSPEC_OPTION, "top_n_sigma is ");
+        CHECK_ERROR(make([&](auto & p) { p.xtc_probability = x; }), PYSPEC_OPTION, "xtc_probability is ");
+        CHECK_ERROR(make([&](auto & p) { p.xtc_threshold = x; }), PYSPEC_OPTION, "xtc_threshold is ");
+        CHECK_ERROR(make([&](auto & p) { p.dynatemp_range = x; }), PYSPEC_OPTION, "dynatemp_range is ");
+        CHECK_ERROR(make([&](auto & p) { p.dynatemp_exponent = x; }), PYSPEC_OPTION, "dynatemp_exponent is ");
+        CHECK_ERROR(make([&](auto & p) { p.mirostat_tau = x; }), PYSPEC_OPTION, "mirostat_tau is ");
+        CHECK_ERROR(make([&](auto & p) { p.mirostat_eta = x; }), PYSPEC_OPTION, "mirostat_eta is ");
+        CHECK_ERROR(make([&](auto & p) { p.dry_multiplier = x; }), PYSPEC_OPTION, "dry_multiplier is ");
+        CHECK_ERROR(make([&](auto & p) { p.dry_base = x; }), PYSPEC_OPTION, "dry_base is ");
+    }
+    CHECK_ERROR(make([](auto & p) { p.xtc_probability = 1.5f; }), PYSPEC_OPTION, "xtc_probability is 1.5; allowed: 0");
+    CHECK_ERROR(make([](auto & p) { p.xtc_threshold = -0.1f; }), PYSPEC_OPTION, "xtc_threshold is -0.1");
+    CHECK_ERROR(make([](auto & p) { p.dynatemp_range = -1; }), PYSPEC_OPTION, "dynatemp_range is -1");
+    CHECK_ERROR(make([](auto & p) { p.dry_multiplier = -1; }), PYSPEC_OPTION, "dry_multiplier is -1");
+    CHECK_ERROR(make([](auto & p) { p.dry_base = 0.5f; }), PYSPEC_OPTION,
+                "dry_base is 0.5; allowed: a finite number, 1");
+    CHECK_ERROR(make([](auto & p) { p.dry_allowed_length = -1; }), PYSPEC_OPTION, "dry_allowed_length is -1");
+    CHECK_ERROR(make([](auto & p) { p.dry_penalty_last_n = -2; }), PYSPEC_OPTION, "dry_penalty_last_n is -2");
+    CHECK_ERROR(make([](auto & p) { p.dry_breakers = DryBreakers({{1}}, 11); }), PYSPEC_OPTION, "made for 11 tokens");
+    for (int32_t x : {1, 3, -1}) {
+        CHECK_ERROR(make([&](auto & p) { p.mirostat = x; }), PYSPEC_OPTION, "allowed: 0 (off) or 2");
+    }
+    // Mirostat replaces the filters: one that was asked for is refused, one at its default is not.
+    const auto miro = [&](const std::function<void(SamplerParams &)> & change) {
+        return make([&](auto & p) { p.mirostat = 2, change(p); });
+    };
+    miro([](auto &) {});
+    miro([](auto & p) { p.top_k = 0, p.top_p = 1, p.min_p = 0, p.min_keep = 1; });
+    CHECK_ERROR(miro([](auto & p) { p.top_k = 20; }), PYSPEC_OPTION, "top_k is 20, but mirostat replaces this filter");
+    CHECK_ERROR(miro([](auto & p) { p.top_p = 0.5f; }), PYSPEC_OPTION, "top_p is 0.5, but mirostat");
+    CHECK_ERROR(miro([](auto & p) { p.min_p = 0.5f; }), PYSPEC_OPTION, "min_p is 0.5, but mirostat");
+    CHECK_ERROR(miro([](auto & p) { p.typical_p = 0.5f; }), PYSPEC_OPTION, "typical_p is 0.5, but mirostat");
+    CHECK_ERROR(miro([](auto & p) { p.top_n_sigma = 1; }), PYSPEC_OPTION, "top_n_sigma is 1, but mirostat");
+    CHECK_ERROR(miro([](auto & p) { p.xtc_probability = 1; }), PYSPEC_OPTION, "xtc_probability is 1, but mirostat");
+    CHECK_ERROR(miro([](auto & p) { p.dynatemp_range = 1; }), PYSPEC_OPTION, "dynatemp_range is 1, but mirostat");
+    CHECK_ERROR(miro([](auto & p) { p.min_keep = 2; }), PYSPEC_OPTION, "min_keep is 2, but mirostat");
     // Values that mean "off" are welcome.
     make([](auto & p) {
         p.temperature = -3;
@@ -328,7 +370,16 @@ void test_validation() {
 int main() {
     test_chain();
     test_penalties();
-    test_undo();
+    test_undo([](auto & p) { p.repeat_penalty = 1.5f, p.frequency_penalty = 0.3f, p.presence_penalty = 0.2f; });
+    test_undo([](auto & p) { p.dry_multiplier = 1.0f, p.dry_allowed_length = 1; });
+    test_undo([](auto & p) { p.mirostat = 2, p.mirostat_tau = 2.0f, p.mirostat_eta = 0.7f; });
+    test_undo([](auto & p) {
+        p.mirostat       = 2;
+        p.repeat_penalty = 1.5f;
+        p.dry_multiplier = 1.0f;
+        p.dry_breakers   = DryBreakers({{3}, {1, 2}}, 10);
+    });
+    test_undo([](auto & p) { p.xtc_probability = 0.5f, p.xtc_threshold = 0.05f; });
     test_keyed_noise();
     test_distribution();
     test_validation();
