@@ -23,7 +23,6 @@ class DrafterStats:
 
     calls: int = 0
     drafts: int = 0
-    accepted_drafts: int = 0
     drafted: int = 0
     accepted: int = 0
     proposed_per_position: list[int] = field(default_factory=list)
@@ -31,6 +30,7 @@ class DrafterStats:
     ms: float = 0.0
     begin_ms: float = 0.0
     commit_ms: float = 0.0
+    accepted_drafts: int = 0
 
     @property
     def acceptance(self) -> float:
