@@ -1,6 +1,6 @@
 /* pyspec.h: the C interface of pyspec, a runtime for GGUF language models with speculative decoding.
  *
- * What is here: model, context (decode, memory, state), sampler, acceptance, token pieces.
+ * What is here: model, context (decode, memory, state), sampler, acceptance, token pieces, token histories to draft from.
  * What is not: tokenising text, drafters and the speculative round. Those are Python (package `pyspec`) and use this
  * interface; a C program feeds token ids and reads token ids and pieces.
  *
@@ -551,6 +551,85 @@ PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_accept_synthetic(pyspec_sampler 
 /* n rates p, p^2, ... that make rounds of n draft tokens emit `length` tokens on average. OPTION unless n >= 1 and
  * length is in 1 .. n + 1. */
 PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_synthetic_rates(double length, int32_t n, double * rates);
+/* ------------------------------------------------------------------------------------------------------------ history
+ */
+
+/* Suffix drafter: an index of a token sequence (and of other texts) that guesses how the sequence goes on by copying
+ * what followed the longest match of its end. It needs no model. The sequence may be edited freely; what it held before
+ * stays in the index as text to copy from, up to memory_tokens. Guesses are scored against what follows, which corrects
+ * their confidence. Equal calls give equal guesses. One thread at a time. Nothing of it survives in another handle. */
+typedef struct pyspec_suffix pyspec_suffix;
+
+typedef struct pyspec_suffix_params {
+    size_t struct_size;
+    int32_t max_draft;     /* longest guess in tokens, 1..1024; default 31 */
+    int64_t memory_tokens; /* tokens of the sequence and of added documents in the index, 1024..2^28, default 262144;
+                            * about 75 bytes each */
+    int32_t n_end;
+    const pyspec_token * end_tokens; /* n_end ids; a guess ends with any of them. Copied */
+} pyspec_suffix_params;
+
+PYSPEC_API void pyspec_suffix_params_default(pyspec_suffix_params * params, size_t struct_size);
+
+PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_suffix_new(const pyspec_suffix_params * params,
+                                                           pyspec_suffix ** suffix);
+PYSPEC_API void pyspec_suffix_free(pyspec_suffix * suffix);
+
+/* Token ids in the calls below: those of the vocabulary, and ids from -1 down to -2^31 + 2 for what is no token (a part
+ * of an image, say), a different id for each such thing; they never match and are never guessed. On OPTION nothing has
+ * changed. After OUT_OF_MEMORY the object is usable, pyspec_suffix_n_tokens says how much of the sequence it has. */
+
+/* The first `start` tokens of the sequence (0 <= start <= length) are as before, these n follow, nothing else. Costs
+ * what differs. */
+PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_suffix_follow(pyspec_suffix * suffix, int64_t start,
+                                                              const pyspec_token * tokens, int64_t n);
+PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_suffix_append(pyspec_suffix * suffix, const pyspec_token * tokens,
+                                                              int64_t n);
+/* Cut the sequence to its first n tokens. Up to pyspec_suffix_undoable tokens leave no trace; more stay in the index as
+ * earlier text. */
+PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_suffix_truncate(pyspec_suffix * suffix, int64_t n);
+/* Take back exactly the newest n tokens without a trace; OPTION when n is larger than pyspec_suffix_undoable (at most
+ * 64). */
+PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_suffix_undo(pyspec_suffix * suffix, int64_t n);
+PYSPEC_API int64_t pyspec_suffix_undoable(const pyspec_suffix * suffix);
+/* Tokens [begin, end) left the sequence and later ones moved up (a context shift). */
+PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_suffix_remove(pyspec_suffix * suffix, int64_t begin, int64_t end);
+/* Text to copy from that is not part of the sequence, for example the expected answer. */
+PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_suffix_add_document(pyspec_suffix * suffix, const pyspec_token * tokens,
+                                                                    int64_t n);
+/* A fixed body of text beside the session's: document i is tokens[ends[i-1] .. ends[i]), ends[-1] = 0. At most 2^24
+ * tokens; memory_tokens does not count it. */
+PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_suffix_add_corpus(pyspec_suffix * suffix, const pyspec_token * tokens,
+                                                                  const int64_t * ends, int64_t n_documents);
+/* Forget the sequence, the documents and everything learnt; corpora stay. */
+PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_suffix_reset(pyspec_suffix * suffix);
+
+/* Guess what follows the sequence's first n_history tokens and `last`, which must be all of it afterwards: as
+ * pyspec_suffix_follow(suffix, n_history, &last, 1) and then a guess of at most `limit` tokens. It is cut before the
+ * product of confidences falls below min_product. tokens and confidence have room for max_draft entries; confidence[i]
+ * is the probability that token i is right when all before it were. *n is how many were written, 0 = no opinion.
+ * pyspec_suffix_guess is the same without a new token. */
+PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_suffix_draft(pyspec_suffix * suffix, int64_t n_history,
+                                                             pyspec_token last, int32_t limit, float min_product,
+                                                             pyspec_token * tokens, float * confidence, int32_t * n);
+PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_suffix_guess(pyspec_suffix * suffix, int32_t limit, float min_product,
+                                                             pyspec_token * tokens, float * confidence, int32_t * n);
+
+/* The sequence: its length, and its tokens (valid until the next call that changes it). */
+PYSPEC_API int64_t pyspec_suffix_n_tokens(const pyspec_suffix * suffix);
+PYSPEC_API const pyspec_token * pyspec_suffix_tokens(const pyspec_suffix * suffix);
+
+typedef struct pyspec_suffix_info {
+    size_t struct_size;
+    int64_t n_indexed;     /* tokens in the index of the session's text, repeated ones counted again */
+    int64_t n_states;      /* of its automata */
+    int64_t n_transitions;
+    int64_t n_corpora;
+    uint64_t memory_bytes; /* of everything this handle owns */
+} pyspec_suffix_info;
+
+PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_suffix_get_info(const pyspec_suffix * suffix, pyspec_suffix_info * info,
+                                                                size_t struct_size);
 
 #ifdef __cplusplus
 }

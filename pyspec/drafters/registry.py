@@ -49,13 +49,14 @@ class DrafterOption:
 @dataclass(frozen=True, slots=True)
 class DrafterParts:
     """What a drafter may be built from. draft_context() makes a new context on the draft model, sized for
-    drafting.
+    drafting. end_tokens: the ids for which is_end is true.
     """
 
     n_vocab: int
     draft_context: Callable[[int], Any]
     is_end: Callable[[int], bool]
     choose: Callable[..., tuple[int, float]]
+    end_tokens: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,17 @@ class DrafterSpec:
         return f"{self.name}:{options}"
 
 
+def _build_suffix(options: Mapping[str, float], parts: DrafterParts) -> Drafter:
+    from pyspec.drafters.suffix import Suffix
+
+    return Suffix(
+        m=int(options["m"]),
+        p_min=options["p_min"],
+        memory=int(options["memory"]),
+        end_tokens=parts.end_tokens,
+    )
+
+
 def _build_ngram_simple(options: Mapping[str, float], parts: DrafterParts) -> Drafter:
     from pyspec.drafters.ngram_simple import NgramSimple
 
@@ -128,6 +140,19 @@ def _build_draft_simple(options: Mapping[str, float], parts: DrafterParts) -> Dr
 
 #: In priority order: the first that answers owns the round.
 DRAFTER_KINDS: tuple[DrafterKind, ...] = (
+    DrafterKind(
+        "suffix",
+        "copies what followed the longest match of the current text, as far as the evidence carries",
+        (
+            DrafterOption("m", 31, 1, 1024, "longest draft, in tokens"),
+            DrafterOption(
+                "p_min", 0.5, 0.0, 1.0, "without a controller, a draft ends where its chance falls below", False
+            ),
+            DrafterOption("memory", 256, 1, 262144, "text it remembers, in units of 1024 tokens"),
+        ),
+        needs_draft_model=False,
+        build=_build_suffix,
+    ),
     DrafterKind(
         "ngram-simple",
         "copies what followed the last occurrence of the current n tokens",

@@ -97,6 +97,7 @@ class DrafterSet:
                     draft_context=self._draft_context,
                     is_end=self._target.is_eog,
                     choose=self._backend.draft_choice,
+                    end_tokens=frozenset(self._target.vocab.eog),
                 ),
             )
         return self._made[key]

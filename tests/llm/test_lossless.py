@@ -44,6 +44,8 @@ REGISTERED = [
     "draft-simple:n_draft=16,p_min=0",
     "draft-simple:n_draft=2",
     "draft-simple:n_draft=8,p_min=0,n_min=3",
+    "suffix",
+    "suffix:m=7,p_min=0,memory=1",
     "ngram-simple:n=1,m=4",
     "ngram-simple:n=3,m=12",
     "ngram-simple:n=2,m=6,draft-simple:n_draft=3,p_min=0.2",
@@ -137,7 +139,7 @@ def test_smollm2(real_model: Callable[[str], Path], mode: str, count_cases: Call
         path, draft=path, drafters="none", controller="fixed", n_ctx=512, n_threads=1, audit=True
     ) as llm:
         call = {"max_tokens": 32, **MODES[mode]}
-        registered = ["draft-simple", "ngram-simple:n=2,m=8"]
+        registered = ["draft-simple", "suffix", "ngram-simple:n=2,m=8"]
         count_cases(compare(chat(llm, QUESTION), registered, ["oracle", "2/5"], call).tokens)
         own = llm.chat([{"role": "user", "content": QUESTION}], drafters="draft-simple", **call).stats
         if mode == "greedy":

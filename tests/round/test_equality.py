@@ -53,6 +53,8 @@ def test_scripted_drafters_equal_plain(make_llm: Callable[..., LLM], kind: str, 
 @pytest.mark.parametrize(
     "options",
     [
+        {"drafters": "suffix"},
+        {"drafters": "suffix:m=5,p_min=0,memory=1"},
         {"drafters": "ngram-simple:n=1,m=4"},
         {"drafters": "ngram-simple:n=2,m=8"},
         {"drafters": "ngram-simple:n=3,m=3,draft-simple:n_draft=4,p_min=0"},
@@ -94,7 +96,7 @@ def test_every_draft_length_works(make_llm: Callable[..., LLM], n_draft: int) ->
 
 @pytest.mark.parametrize("n_batch", [1, 2, 5, 64])
 @pytest.mark.parametrize("n_prompt", [1, 64, 65, 200, 1000])
-@pytest.mark.parametrize("drafters", ["none", "ngram-simple:n=2,m=8", "draft-simple:n_draft=8,p_min=0"])
+@pytest.mark.parametrize("drafters", ["none", "suffix:p_min=0", "ngram-simple:n=2,m=8", "draft-simple:n_draft=8,p_min=0"])
 def test_prompts_longer_than_a_batch(
     make_llm: Callable[..., LLM], n_batch: int, n_prompt: int, drafters: str
 ) -> None:

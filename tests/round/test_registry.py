@@ -22,6 +22,7 @@ def test_defaults_are_pinned(make_llm: Callable[..., LLM]) -> None:
     """
     defaults = {kind.name: {o.name: o.default for o in kind.options} for kind in DRAFTER_KINDS}
     assert defaults == {
+        "suffix": {"m": 31, "p_min": 0.5, "memory": 256},
         "ngram-simple": {"n": 12, "m": 48},
         "draft-simple": {"n_draft": 3, "p_min": 0.6, "n_min": 0},
     }
@@ -36,9 +37,9 @@ def test_defaults_are_pinned(make_llm: Callable[..., LLM]) -> None:
 
 def test_registry_order_is_the_priority(make_llm: Callable[..., LLM]) -> None:
     target = looping()
-    llm = make_llm(target, FakeModel("draft.gguf", span=2), drafters="draft-simple,ngram-simple")
+    llm = make_llm(target, FakeModel("draft.gguf", span=2), drafters="draft-simple,ngram-simple,suffix")
     assert llm.describe()["drafters"] == [kind.name for kind in DRAFTER_KINDS]
-    assert drafter_names() == ["none", "ngram-simple", "draft-simple"]
+    assert drafter_names() == ["none", "suffix", "ngram-simple", "draft-simple"]
 
 
 @pytest.mark.parametrize(
@@ -69,9 +70,9 @@ def test_parsing(text: Any, expected: list[tuple[str, dict[str, float]]]) -> Non
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("ngram", r"unknown drafter 'ngram'.*valid names: none, ngram-simple, draft-simple"),
+        ("ngram", r"unknown drafter 'ngram'.*valid names: none, suffix, ngram-simple, draft-simple"),
         ("ngram-simpel", r"did you mean 'ngram-simple'"),
-        (["eagle3"], r"valid names: none, ngram-simple, draft-simple"),
+        (["eagle3"], r"valid names: none, suffix, ngram-simple, draft-simple"),
         ("", "unknown drafter ''"),
         ("ngram-simple:k=3", r"ngram-simple has no option 'k'.*it has n, m"),
         ("ngram-simple:n=x", "n=x is not a whole number"),

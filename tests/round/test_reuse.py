@@ -13,7 +13,7 @@ from pyspec.llm.llm import LLM
 from tests.fakes import FakeContext, FakeModel, looping, shuffled
 from tests.round.scripted import Scripted
 
-DRAFTERS = ["none", "ngram-simple:n=2,m=8", "draft-simple:n_draft=4,p_min=0"]
+DRAFTERS = ["none", "suffix:p_min=0.1", "ngram-simple:n=2,m=8", "draft-simple:n_draft=4,p_min=0"]
 
 
 def make(make_llm: Callable[..., LLM], drafters: str, **options: Any) -> LLM:
