@@ -40,10 +40,10 @@ void CopySource::walk(const SuffixAutomaton & text, Match anchor, const WalkLimi
         }
         const int32_t token = text.state(at).best;
         if (token < 0) return; // nothing known, or not a token: an id below 0 stands for an image or the like
-        const uint32_t next  = text.next(at, token);
-        const uint32_t count = text.state(next).occurrences;
-        total                = std::max(total, count); // counts of short strings may lag behind
-        const double logit   = copy_logit({anchor.length, place, count, total, text.degree(at)});
+        const uint32_t next     = text.next(at, token);
+        const uint32_t count    = text.state(next).occurrences;
+        total                   = std::max(total, count); // counts of short strings may lag behind
+        const double logit      = copy_logit({anchor.length, place, count, total, text.degree(at)});
         const auto estimate     = static_cast<float>(sigmoid(logit)); // as `observe` will see it
         const double confidence = calibration_.corrected(logit, Calibration::bin(estimate));
         product *= confidence;

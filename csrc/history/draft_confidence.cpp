@@ -19,8 +19,8 @@ double sigmoid(double logit) noexcept {
 
 double copy_logit(const CopyEvidence & e) noexcept {
     const double against = e.total - e.count;
-    double logit = -1.41 + 0.83 * std::log(e.match + 1.0) + 1.43 * std::log(static_cast<double>(e.count)) -
-                   1.67 * std::log(against + 1.0) + 0.22 * std::log(static_cast<double>(e.degree));
+    double logit         = -1.41 + 0.83 * std::log(e.match + 1.0) + 1.43 * std::log(static_cast<double>(e.count)) -
+                           1.67 * std::log(against + 1.0) + 0.22 * std::log(static_cast<double>(e.degree));
     if (e.place > 1) logit += 0.16 + 0.63 * std::min(e.place - 1, 4u) / 4.0;
     if (e.total == 1) logit += 0.40;
     return logit;

@@ -15,11 +15,11 @@
 namespace pyspec {
 
 struct CopyEvidence {
-    uint32_t match;   // tokens of context that agree at the start of the draft, >= 1
-    uint32_t place;   // of the token in the draft, from 1
-    uint32_t count;   // earlier occurrences of the context that go on with the token, >= 1
-    uint32_t total;   // earlier occurrences of the context that go on at all, >= count
-    uint32_t degree;  // different tokens that follow the context, >= 1
+    uint32_t match;  // tokens of context that agree at the start of the draft, >= 1
+    uint32_t place;  // of the token in the draft, from 1
+    uint32_t count;  // earlier occurrences of the context that go on with the token, >= 1
+    uint32_t total;  // earlier occurrences of the context that go on at all, >= count
+    uint32_t degree; // different tokens that follow the context, >= 1
 };
 
 // Logit of the estimated probability that the target chooses the token, given that it chose all before it.

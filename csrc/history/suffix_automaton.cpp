@@ -62,8 +62,8 @@ void SuffixAutomaton::append(int32_t token) {
 
     uint32_t whole = known;
     if (log.created) {
-        whole         = static_cast<uint32_t>(states_.size());
-        State created = State{};
+        whole          = static_cast<uint32_t>(states_.size());
+        State created  = State{};
         created.length = states_[last_].length + 1;
         states_.push_back(created);
         for (uint32_t state = last_; state != at; state = states_[state].link) add_transition(state, token, whole);
@@ -138,8 +138,7 @@ void SuffixAutomaton::count(Logged & log) {
     for (uint32_t at = log.last; at != no_state && steps < chain_budget; at = states_[at].link, ++steps) {
         State & s = states_[at];
         if (s.best == log.token) continue;
-        if (s.best == no_token ||
-            states_[next(at, log.token)].occurrences >= states_[next(at, s.best)].occurrences) {
+        if (s.best == no_token || states_[next(at, log.token)].occurrences >= states_[next(at, s.best)].occurrences) {
             note(log.best, BestChange{at, s.best});
             s.best = log.token;
         }
@@ -159,7 +158,7 @@ void SuffixAutomaton::end_document() {
 }
 
 void SuffixAutomaton::undo() noexcept {
-    log_next_         = (log_next_ + undo_depth - 1) % undo_depth;
+    log_next_          = (log_next_ + undo_depth - 1) % undo_depth;
     const Logged & log = log_[log_next_];
     --n_logged_;
     undo_counts(log);

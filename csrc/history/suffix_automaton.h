@@ -40,14 +40,14 @@ public:
     static constexpr uint32_t chain_budget = 4096;
 
     struct State {
-        uint32_t length = 0;        // of the longest string
-        uint32_t link   = no_state; // state of the longest suffix with more occurrences; the root has none
-        uint32_t occurrences   = 0; // end positions over all documents; of the root: tokens
-        uint32_t last_position = 0; // newest end position
-        uint32_t ends          = 0; // occurrences at the end of a finished document
-        int32_t best  = no_token;   // most frequent next token; of equally frequent ones the newest
-        int32_t token = no_token;   // of the only transition; no_token: none; many: see fans
-        uint32_t next = no_state;   // target of the only transition, or index into fans
+        uint32_t length        = 0;        // of the longest string
+        uint32_t link          = no_state; // state of the longest suffix with more occurrences; the root has none
+        uint32_t occurrences   = 0;        // end positions over all documents; of the root: tokens
+        uint32_t last_position = 0;        // newest end position
+        uint32_t ends          = 0;        // occurrences at the end of a finished document
+        int32_t best           = no_token; // most frequent next token; of equally frequent ones the newest
+        int32_t token          = no_token; // of the only transition; no_token: none; many: see fans
+        uint32_t next          = no_state; // target of the only transition, or index into fans
     };
     static_assert(sizeof(State) == 32);
 
@@ -114,15 +114,15 @@ private:
         int32_t before;
     };
 
-    struct Logged {                        // what one append did
+    struct Logged { // what one append did
         int32_t token         = 0;
-        uint32_t last         = 0;         // before
-        uint32_t n_added      = 0;         // transitions to the new state, from `last` along the chain
-        uint32_t n_redirected = 0;         // transitions to the clone, further along the chain
-        uint32_t cloned_from  = no_state;  // no_state: no clone was made
-        bool created          = false;     // a new state for the whole document
-        std::vector<uint32_t> positions;   // last_position before, along the chain of the new `last`
-        std::vector<BestChange> best;      // in the order of the changes
+        uint32_t last         = 0;        // before
+        uint32_t n_added      = 0;        // transitions to the new state, from `last` along the chain
+        uint32_t n_redirected = 0;        // transitions to the clone, further along the chain
+        uint32_t cloned_from  = no_state; // no_state: no clone was made
+        bool created          = false;    // a new state for the whole document
+        std::vector<uint32_t> positions;  // last_position before, along the chain of the new `last`
+        std::vector<BestChange> best;     // in the order of the changes
     };
 
     uint32_t clone(uint32_t from, uint32_t source, Logged & log) noexcept;
@@ -139,12 +139,12 @@ private:
     TransitionTable table_;
     std::vector<uint32_t> chain_; // scratch of undo, with room for the longest n_added
     std::vector<Logged> log_;     // a ring of undo_depth
-    uint32_t log_next_   = 0;
-    uint32_t n_logged_   = 0;
-    uint32_t last_       = root;
-    uint32_t position_   = 0; // of the next token; one is skipped at the end of a document
+    uint32_t log_next_    = 0;
+    uint32_t n_logged_    = 0;
+    uint32_t last_        = root;
+    uint32_t position_    = 0; // of the next token; one is skipped at the end of a document
     size_t n_transitions_ = 0;
-    uint64_t n_steps_    = 0;
+    uint64_t n_steps_     = 0;
 };
 
 } // namespace pyspec

@@ -11,8 +11,8 @@ namespace {
 void check_tokens(const int32_t * tokens, int64_t n) {
     for (int64_t i = 0; i < n; ++i) {
         if (tokens[i] <= INT32_MIN + 1) {
-            throw Error(PYSPEC_OPTION, format("token %lld is %d, which stands for no token",
-                                              static_cast<long long>(i), tokens[i]));
+            throw Error(PYSPEC_OPTION,
+                        format("token %lld is %d, which stands for no token", static_cast<long long>(i), tokens[i]));
         }
     }
 }
@@ -112,7 +112,8 @@ void SuffixDrafter::turn_over(bool repeat_end) {
     SuffixAutomaton fresh;
     if (repeat_end) append_end(fresh, tokens_);
     auto old = std::make_unique<Static>();
-    if (older_ != nullptr) old->source = older_->source; // its calibration; what it learnt holds for old text in general
+    if (older_ != nullptr)
+        old->source = older_->source; // its calibration; what it learnt holds for old text in general
     recent_.end_document();
     old->text = std::exchange(recent_, std::move(fresh));
     older_    = std::move(old);
@@ -238,9 +239,9 @@ int64_t SuffixDrafter::n_transitions() const noexcept {
 }
 
 uint64_t SuffixDrafter::memory_bytes() const noexcept {
-    size_t bytes = sizeof *this + tokens_.capacity() * sizeof(int32_t) + recent_.memory_bytes() +
-                   recent_source_.memory_bytes() + draft_.capacity() * sizeof(Guess) +
-                   params_.end_tokens.capacity() * sizeof(int32_t) + corpora_.capacity() * sizeof(corpora_[0]);
+    size_t bytes   = sizeof *this + tokens_.capacity() * sizeof(int32_t) + recent_.memory_bytes() +
+                     recent_source_.memory_bytes() + draft_.capacity() * sizeof(Guess) +
+                     params_.end_tokens.capacity() * sizeof(int32_t) + corpora_.capacity() * sizeof(corpora_[0]);
     const auto add = [&bytes](const Static & s) {
         bytes += sizeof s - sizeof s.text - sizeof s.source + s.text.memory_bytes() + s.source.memory_bytes();
     };

@@ -10,9 +10,9 @@
 //   up to 64 tokens taken back      undone exactly
 //   anything else                   what was indexed stays as a finished document; the sequence goes on as a new one
 //                                   that repeats its last 64 tokens, so that matches at the seam are found
-// So the text of earlier answers is still there to copy from, and memory is what bounds it: when half of `memory_tokens`
-// have been indexed, that half is kept as it is and a new one is begun beside it; the one before is dropped. Nothing is
-// ever deleted inside an automaton.
+// So the text of earlier answers is still there to copy from, and memory is what bounds it: when half of
+// `memory_tokens` have been indexed, that half is kept as it is and a new one is begun beside it; the one before is
+// dropped. Nothing is ever deleted inside an automaton.
 //
 // A draft depends only on the calls before it: equal calls give equal drafts.
 //

@@ -66,8 +66,8 @@ void TransitionTable::erase(uint32_t state, int32_t token) noexcept {
     size_t hole = locate(state, token);
     // Entries behind the hole that would no longer be found move into it.
     for (size_t slot = after(hole); slots_[slot].state != no_state; slot = after(slot)) {
-        const size_t wanted   = home(slots_[slot].state, slots_[slot].token);
-        const bool stays      = hole <= slot ? hole < wanted && wanted <= slot : hole < wanted || wanted <= slot;
+        const size_t wanted = home(slots_[slot].state, slots_[slot].token);
+        const bool stays    = hole <= slot ? hole < wanted && wanted <= slot : hole < wanted || wanted <= slot;
         if (stays) continue;
         slots_[hole] = slots_[slot];
         hole         = slot;

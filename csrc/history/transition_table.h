@@ -23,7 +23,8 @@ public:
         uint32_t state  = no_state; // no_state: the slot is free
         int32_t token   = 0;
         uint32_t target = 0;
-        int32_t older   = 0; // token of the state's next older transition; the owner chooses the value that ends the chain
+        int32_t older =
+            0; // token of the state's next older transition; the owner chooses the value that ends the chain
     };
 
     // Room for `n` more entries, so that the next n insert() calls cannot fail.

@@ -1,8 +1,8 @@
 /* pyspec.h: the C interface of pyspec, a runtime for GGUF language models with speculative decoding.
  *
- * What is here: model, context (decode, memory, state), sampler, acceptance, token pieces, token histories to draft from.
- * What is not: tokenising text, drafters and the speculative round. Those are Python (package `pyspec`) and use this
- * interface; a C program feeds token ids and reads token ids and pieces.
+ * What is here: model, context (decode, memory, state), sampler, acceptance, token pieces, token histories to draft
+ * from. What is not: tokenising text, drafters and the speculative round. Those are Python (package `pyspec`) and use
+ * this interface; a C program feeds token ids and reads token ids and pieces.
  *
  * A minimal program:
  *
@@ -621,8 +621,8 @@ PYSPEC_API const pyspec_token * pyspec_suffix_tokens(const pyspec_suffix * suffi
 
 typedef struct pyspec_suffix_info {
     size_t struct_size;
-    int64_t n_indexed;     /* tokens in the index of the session's text, repeated ones counted again */
-    int64_t n_states;      /* of its automata */
+    int64_t n_indexed; /* tokens in the index of the session's text, repeated ones counted again */
+    int64_t n_states;  /* of its automata */
     int64_t n_transitions;
     int64_t n_corpora;
     uint64_t memory_bytes; /* of everything this handle owns */

@@ -136,9 +136,7 @@ class SuffixIndex:
     def guess(self, limit: int, min_product: float) -> tuple[list[int], list[float]]:
         """What follows the sequence as it is; empty lists: no opinion."""
         tokens, confidence, n = self._tokens, self._confidence, self._n
-        check(
-            self._lib.pyspec_suffix_guess(self.handle, limit, min_product, tokens, confidence, n)
-        )
+        check(self._lib.pyspec_suffix_guess(self.handle, limit, min_product, tokens, confidence, n))
         return self._ffi.unpack(tokens, n[0]), self._ffi.unpack(confidence, n[0])
 
     def __len__(self) -> int:
@@ -147,7 +145,11 @@ class SuffixIndex:
 
     def tokens(self) -> list[int]:
         """The sequence."""
-        return list(self._ffi.unpack(self._lib.pyspec_suffix_tokens(self.handle), len(self))) if len(self) else []
+        return (
+            list(self._ffi.unpack(self._lib.pyspec_suffix_tokens(self.handle), len(self)))
+            if len(self)
+            else []
+        )
 
     @property
     def info(self) -> SuffixInfo:

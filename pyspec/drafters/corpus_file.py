@@ -79,9 +79,7 @@ def fingerprint(vocab: Vocab) -> bytes:
     return digest.digest()
 
 
-def write_corpus(
-    path: str | os.PathLike[str], documents: Iterable[Sequence[int]], vocab: Vocab
-) -> Corpus:
+def write_corpus(path: str | os.PathLike[str], documents: Iterable[Sequence[int]], vocab: Vocab) -> Corpus:
     """Write documents (token ids of vocab); the file appears complete or not at all. Returns what was written.
 
     Errors: OptionError for ids outside the vocabulary or too many tokens; OSError.
@@ -147,7 +145,9 @@ def read_corpus(path: str | os.PathLike[str], vocab: Vocab) -> Corpus:
         tokens.frombytes(file.read(4 * n_tokens))
     tokens = _little_endian(tokens)
     if ends != sorted(ends) or (ends[-1] if ends else 0) != n_tokens or len(tokens) != n_tokens:
-        raise FileFormatError(f"{path} is damaged: the ends of its documents do not fit its {n_tokens} tokens")
+        raise FileFormatError(
+            f"{path} is damaged: the ends of its documents do not fit its {n_tokens} tokens"
+        )
     if tokens and not 0 <= min(tokens) <= max(tokens) < vocab.n_tokens:
         raise FileFormatError(
             f"{path} is damaged: ids from {min(tokens)} to {max(tokens)}, the vocabulary has {vocab.n_tokens}"

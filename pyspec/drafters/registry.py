@@ -146,7 +146,12 @@ DRAFTER_KINDS: tuple[DrafterKind, ...] = (
         (
             DrafterOption("m", 31, 1, 1024, "longest draft, in tokens"),
             DrafterOption(
-                "p_min", 0.5, 0.0, 1.0, "without a controller, a draft ends where its chance falls below", False
+                "p_min",
+                0.5,
+                0.0,
+                1.0,
+                "without a controller, a draft ends where its chance falls below",
+                False,
             ),
             DrafterOption("memory", 256, 1, 262144, "text it remembers, in units of 1024 tokens"),
         ),

@@ -83,7 +83,9 @@ class SlowSource:
                 at = text.find(context, at + 1)
         return found
 
-    def walk(self, end: bytes, n_text: int, max_draft: int, floor: float, ends: set[int]) -> list[tuple[int, float]]:
+    def walk(
+        self, end: bytes, n_text: int, max_draft: int, floor: float, ends: set[int]
+    ) -> list[tuple[int, float]]:
         """Tokens with confidence, after the longest suffix of `end` that goes on somewhere."""
         length = len(end)
         while length > 0 and not self.followers(end[-length:]):

@@ -75,7 +75,11 @@ def test_rounds_equal_the_search(
     run = Rounds(drafter, prompt)
     last = 0
     for limit, cut in rounds:
-        text = [rng.randrange(3) for _ in range(30)] if cut % 2 else [*(run.history * 9), *range(3)][:30] + [1] * 30
+        text = (
+            [rng.randrange(3) for _ in range(30)]
+            if cut % 2
+            else [*(run.history * 9), *range(3)][:30] + [1] * 30
+        )
         n = run.step(last, text, limit, cut)
         last = text[n - 1]
     drafter.close()

@@ -328,7 +328,13 @@ def test_refused_calls_change_nothing(index: SuffixIndex, call: str, arguments: 
 
 @pytest.mark.parametrize(
     "options",
-    [{"max_draft": 0}, {"max_draft": 1025}, {"memory_tokens": 1023}, {"max_draft": "x"}, {"end_tokens": [2**40]}],
+    [
+        {"max_draft": 0},
+        {"max_draft": 1025},
+        {"memory_tokens": 1023},
+        {"max_draft": "x"},
+        {"end_tokens": [2**40]},
+    ],
 )
 def test_options_out_of_range(options: dict[str, Any]) -> None:
     with pytest.raises(OptionError):

@@ -96,7 +96,9 @@ def test_every_draft_length_works(make_llm: Callable[..., LLM], n_draft: int) ->
 
 @pytest.mark.parametrize("n_batch", [1, 2, 5, 64])
 @pytest.mark.parametrize("n_prompt", [1, 64, 65, 200, 1000])
-@pytest.mark.parametrize("drafters", ["none", "suffix:p_min=0", "ngram-simple:n=2,m=8", "draft-simple:n_draft=8,p_min=0"])
+@pytest.mark.parametrize(
+    "drafters", ["none", "suffix:p_min=0", "ngram-simple:n=2,m=8", "draft-simple:n_draft=8,p_min=0"]
+)
 def test_prompts_longer_than_a_batch(
     make_llm: Callable[..., LLM], n_batch: int, n_prompt: int, drafters: str
 ) -> None:
