@@ -551,6 +551,7 @@ PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_accept_synthetic(pyspec_sampler 
 /* n rates p, p^2, ... that make rounds of n draft tokens emit `length` tokens on average. OPTION unless n >= 1 and
  * length is in 1 .. n + 1. */
 PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_synthetic_rates(double length, int32_t n, double * rates);
+
 /* ------------------------------------------------------------------------------------------------------------ history
  */
 
@@ -630,6 +631,85 @@ typedef struct pyspec_suffix_info {
 
 PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_suffix_get_info(const pyspec_suffix * suffix, pyspec_suffix_info * info,
                                                                 size_t struct_size);
+
+/* N-gram drafters: tables over the committed tokens of one session that guess the next ones. They read nothing but
+ * tokens; a guess costs microseconds. A history is all tokens that the target's memory holds, without the token that
+ * was sampled last.
+ *
+ * Order of calls: begin; then for each round propose and commit; truncate and remove when the history was edited.
+ * Threads: one at a time. Memory: each kind says what it needs in csrc/history; pyspec_ngram_memory measures it. */
+typedef struct pyspec_ngram pyspec_ngram;
+
+typedef enum pyspec_ngram_kind {
+    PYSPEC_NGRAM_SIMPLE  = 0, /* what followed the newest occurrence of the last n tokens */
+    PYSPEC_NGRAM_MAP_K   = 1, /* the same with a whole continuation, and a learnt length for each n-gram */
+    PYSPEC_NGRAM_MAP_K4V = 2, /* the clear majority of up to four continuations of the last n tokens */
+    PYSPEC_NGRAM_MOD     = 3, /* token by token from a hash table of fixed size */
+    PYSPEC_NGRAM_CACHE   = 4, /* token by token from counts of this text and of files */
+} pyspec_ngram_kind;
+
+typedef struct pyspec_ngram_params {
+    size_t struct_size;
+    pyspec_ngram_kind kind;
+    int32_t n;         /* tokens that must match, 1..1024 (default 4; MOD 8); not CACHE */
+    int32_t m;         /* longest draft in tokens, 1..1024 (default 16; CACHE 8); for MAP_* also the length of a
+                        * continuation */
+    int32_t min_hits;  /* MAP_*: occurrences of an n-gram before it is used, 1..1024 (default 1) */
+    int32_t n_min;     /* MOD: shorter drafts are dropped, 0..m (default 2) */
+    int32_t n_entries; /* MOD: size of the table, 8 bytes each, 1024..2^24 (default 2^17) */
+    int32_t n_vocab;   /* CACHE: ids in files are below; 1 or more, no default */
+    bool learn;        /* CACHE: the dynamic table takes in text that leaves the history (default false) */
+} pyspec_ngram_params;
+
+/* OPTION for an unknown kind. */
+PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_ngram_params_default(pyspec_ngram_params * params,
+                                                                     pyspec_ngram_kind kind, size_t struct_size);
+/* OPTION names the field that is out of range; fields of other kinds are not looked at. */
+PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_ngram_new(const pyspec_ngram_params * params, pyspec_ngram ** ngram);
+PYSPEC_API void pyspec_ngram_free(pyspec_ngram * ngram);
+
+/* The history is now these tokens. Costs what differs from the history before. */
+PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_ngram_begin(pyspec_ngram * ngram, const pyspec_token * tokens,
+                                                            int64_t n_tokens);
+/* Guess up to limit tokens that follow the history and last. draft and confidence have room for m; confidence[i] is an
+ * estimate of the probability that token i is right when all before it are. *n_draft = 0: no guess; -1: the history
+ * does not have n_history tokens, call begin. */
+PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_ngram_propose(pyspec_ngram * ngram, int64_t n_history,
+                                                              pyspec_token last, int32_t limit, pyspec_token * draft,
+                                                              float * confidence, int32_t * n_draft);
+/* A round is over: the history grew by kept, and emitted are the target's own tokens after `last` of propose (n_emitted
+ * 0: kept is a piece of a prompt). If the verified draft was this drafter's: how many of its tokens were verified and
+ * accepted; else 0, 0. */
+PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_ngram_commit(pyspec_ngram * ngram, const pyspec_token * kept,
+                                                             int64_t n_kept, const pyspec_token * emitted,
+                                                             int64_t n_emitted, int32_t n_own_draft,
+                                                             int32_t n_own_accepted);
+/* The history was cut to its first n_tokens tokens. withdrawn: what goes was never part of a text (an undone round). */
+PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_ngram_truncate(pyspec_ngram * ngram, int64_t n_tokens, bool withdrawn);
+/* Tokens [first, end) left the history; those after them moved up. */
+PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_ngram_remove(pyspec_ngram * ngram, int64_t first, int64_t end);
+
+/* Length of the history; copies at most cap of its tokens. */
+PYSPEC_API int64_t pyspec_ngram_history(const pyspec_ngram * ngram, pyspec_token * tokens, int64_t cap);
+/* Bytes in use now. */
+PYSPEC_API uint64_t pyspec_ngram_memory(const pyspec_ngram * ngram);
+
+/* Tables of counts, of CACHE alone. Bytes are the content of llama.cpp's lookup cache files: records without a header
+ * in native byte order, 4 x int32 n-gram (1 to 4 ids, then -1), int32 n, n x {int32 id, int32 count}. */
+typedef enum pyspec_ngram_table {
+    PYSPEC_NGRAM_CONTEXT = 0, /* counts of the history; cannot be loaded */
+    PYSPEC_NGRAM_DYNAMIC = 1,
+    PYSPEC_NGRAM_STATIC  = 2,
+    PYSPEC_NGRAM_LEARNT  = 3, /* context and dynamic table added up: what a dynamic file is to hold; to be saved */
+} pyspec_ngram_table;
+
+/* Replace a table. FILE_FORMAT, and no change, for bytes that are no such records or hold ids outside 0..n_vocab-1;
+ * name (may be NULL) stands in the message. */
+PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_ngram_load(pyspec_ngram * ngram, pyspec_ngram_table table,
+                                                           const void * bytes, size_t n_bytes, const char * name);
+/* Copy a table's records. *n_bytes is their size; with bytes = NULL and cap = 0 only that. OPTION when cap is less. */
+PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_ngram_save(const pyspec_ngram * ngram, pyspec_ngram_table table,
+                                                           void * bytes, size_t cap, size_t * n_bytes);
 
 #ifdef __cplusplus
 }

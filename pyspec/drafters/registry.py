@@ -2,12 +2,13 @@
 here.
 
 A request for drafters is a name with options, `ngram-simple:n=12,m=48`; several are separated by commas or
-given as a list, and drafter objects may stand among them. Everything is checked before any file is opened.
+given as a list, and drafter objects may stand among them. Everything is checked before any model file is opened.
 """
 
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,9 @@ from pyspec.errors import OptionError
 
 if TYPE_CHECKING:
     DraftersArgument = str | Drafter | Sequence[str | Drafter] | None
+
+#: Value of an option.
+OptionValue = float | str
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,31 @@ class DrafterOption:
             )
         return number
 
+    def text(self, value: OptionValue) -> str:
+        """`name=value` as a request has it."""
+        return f"{self.name}={value:g}" if self.integer is False else f"{self.name}={value}"
+
+
+@dataclass(frozen=True, slots=True)
+class PathOption:
+    """One option of a drafter: the path of a file; "" means none."""
+
+    name: str
+    meaning: str
+    default: str = ""
+
+    def parse(self, drafter: str, value: Any) -> str:
+        """The path, ~ expanded. OptionError for what is not one. Whether the file must exist is for the drafter's
+        kind to say.
+        """
+        if not isinstance(value, (str, os.PathLike)) or not (path := os.fspath(value)) or "\0" in str(path):
+            raise OptionError(f"{drafter}: {self.name}={value!r} is not a path ({self.meaning})")
+        return os.path.expanduser(os.fsdecode(path))
+
+    def text(self, value: OptionValue) -> str:
+        """`name=value` as a request has it."""
+        return f"{self.name}={value}"
+
 
 @dataclass(frozen=True, slots=True)
 class DrafterParts:
@@ -61,15 +90,16 @@ class DrafterParts:
 
 @dataclass(frozen=True, slots=True)
 class DrafterKind:
-    """One registry line."""
+    """One registry line. check: raises OptionError for values that do not fit together, or files that are missing."""
 
     name: str
     summary: str
-    options: tuple[DrafterOption, ...]
+    options: tuple[DrafterOption | PathOption, ...]
     needs_draft_model: bool
-    build: Callable[[Mapping[str, float], DrafterParts], Drafter]
+    build: Callable[[Mapping[str, OptionValue], DrafterParts], Drafter]
+    check: Callable[[Mapping[str, OptionValue]], None] | None = None
 
-    def option(self, name: str) -> DrafterOption:
+    def option(self, name: str) -> DrafterOption | PathOption:
         for option in self.options:
             if option.name == name:
                 return option
@@ -84,15 +114,22 @@ class DrafterSpec:
     """A named drafter with the options that were given; the rest have their defaults."""
 
     name: str
-    given: tuple[tuple[str, float], ...] = ()
+    given: tuple[tuple[str, OptionValue], ...] = ()
 
     @property
     def kind(self) -> DrafterKind:
         return drafter_kind(self.name)
 
-    def values(self) -> dict[str, float]:
+    def values(self) -> dict[str, OptionValue]:
         """All options with their values."""
-        return {option.name: option.default for option in self.kind.options} | dict(self.given)
+        defaults: dict[str, OptionValue] = {option.name: option.default for option in self.kind.options}
+        return defaults | dict(self.given)
+
+    def checked(self) -> DrafterSpec:
+        """This, if its options fit together; else OptionError."""
+        if self.kind.check is not None:
+            self.kind.check(self.values())
+        return self
 
     def with_default(self, option: str, value: object) -> DrafterSpec:
         """The same with an option set, unless it was given already."""
@@ -103,28 +140,90 @@ class DrafterSpec:
         )
 
     def __str__(self) -> str:
-        options = ",".join(f"{name}={value:g}" for name, value in self.values().items())
-        return f"{self.name}:{options}"
+        values = self.values()
+        shown = [
+            option.text(values[option.name]) for option in self.kind.options if values[option.name] != ""
+        ]
+        return f"{self.name}:{','.join(shown)}"
 
 
-def _build_suffix(options: Mapping[str, float], parts: DrafterParts) -> Drafter:
+def _whole(options: Mapping[str, OptionValue], *names: str) -> dict[str, int]:
+    """Some options as whole numbers."""
+    return {name: int(options[name]) for name in names}
+
+
+def _build_suffix(options: Mapping[str, OptionValue], parts: DrafterParts) -> Drafter:
     from pyspec.drafters.suffix import Suffix
 
     return Suffix(
         m=int(options["m"]),
-        p_min=options["p_min"],
+        p_min=float(options["p_min"]),
         memory=int(options["memory"]),
         end_tokens=parts.end_tokens,
     )
 
 
-def _build_ngram_simple(options: Mapping[str, float], parts: DrafterParts) -> Drafter:
+def _build_ngram_simple(options: Mapping[str, OptionValue], parts: DrafterParts) -> Drafter:
     from pyspec.drafters.ngram_simple import NgramSimple
 
-    return NgramSimple(n=int(options["n"]), m=int(options["m"]))
+    return NgramSimple(**_whole(options, "n", "m"))
 
 
-def _build_draft_simple(options: Mapping[str, float], parts: DrafterParts) -> Drafter:
+def _build_ngram_map_k(options: Mapping[str, OptionValue], parts: DrafterParts) -> Drafter:
+    from pyspec.drafters.ngram_map import NgramMapK
+
+    return NgramMapK(**_whole(options, "n", "m", "min_hits"))
+
+
+def _build_ngram_map_k4v(options: Mapping[str, OptionValue], parts: DrafterParts) -> Drafter:
+    from pyspec.drafters.ngram_map import NgramMapK4v
+
+    return NgramMapK4v(**_whole(options, "n", "m", "min_hits"))
+
+
+def _build_ngram_mod(options: Mapping[str, OptionValue], parts: DrafterParts) -> Drafter:
+    from pyspec.drafters.ngram_mod import NgramMod
+
+    return NgramMod(**_whole(options, "n_match", "n_min", "n_max", "entries"))
+
+
+def _check_ngram_mod(options: Mapping[str, OptionValue]) -> None:
+    if int(options["n_min"]) > int(options["n_max"]):
+        raise OptionError(
+            f"ngram-mod: n_min={options['n_min']} is above n_max={options['n_max']}: there would never be a draft"
+        )
+
+
+def _build_ngram_cache(options: Mapping[str, OptionValue], parts: DrafterParts) -> Drafter:
+    from pyspec.drafters.ngram_cache import NgramCache
+
+    return NgramCache(
+        int(options["n_max"]),
+        n_vocab=parts.n_vocab,
+        dynamic=str(options["dynamic"]),
+        static=str(options["static"]),
+        save=bool(options["save"]),
+    )
+
+
+def _check_ngram_cache(options: Mapping[str, OptionValue]) -> None:
+    save = bool(options["save"])
+    for name in ("static", "dynamic"):
+        path = str(options[name])
+        if not path:
+            continue
+        new = save and name == "dynamic" and not os.path.lexists(path)
+        if new and not os.path.isdir(os.path.dirname(path) or "."):
+            raise OptionError(f"ngram-cache: {name}={path}: its folder does not exist")
+        if not new and not os.path.isfile(path):
+            reason = "is not a file" if os.path.exists(path) else "does not exist"
+            hint = "" if name == "static" or save else " (save=1 makes a new one)"
+            raise OptionError(f"ngram-cache: {name}={path} {reason}{hint}")
+    if save and not options["dynamic"]:
+        raise OptionError("ngram-cache: save=1 needs the file to write: dynamic=FILE")
+
+
+def _build_draft_simple(options: Mapping[str, OptionValue], parts: DrafterParts) -> Drafter:
     from pyspec.drafters.draft_simple import DraftSimple
 
     return DraftSimple(
@@ -133,7 +232,7 @@ def _build_draft_simple(options: Mapping[str, float], parts: DrafterParts) -> Dr
         is_end=parts.is_end,
         choose=parts.choose,
         n_draft=int(options["n_draft"]),
-        p_min=options["p_min"],
+        p_min=float(options["p_min"]),
         n_min=int(options["n_min"]),
     )
 
@@ -162,11 +261,59 @@ DRAFTER_KINDS: tuple[DrafterKind, ...] = (
         "ngram-simple",
         "copies what followed the last occurrence of the current n tokens",
         (
-            DrafterOption("n", 12, 1, 1024, "tokens that must match, and the shortest draft"),
-            DrafterOption("m", 48, 1, 1024, "longest draft, in tokens"),
+            DrafterOption("n", 4, 1, 1024, "tokens that must match, and the shortest draft"),
+            DrafterOption("m", 16, 1, 1024, "longest draft, in tokens"),
         ),
         needs_draft_model=False,
         build=_build_ngram_simple,
+    ),
+    DrafterKind(
+        "ngram-map-k",
+        "copies the last whole continuation of the current n tokens, as far as it was worth before",
+        (
+            DrafterOption("n", 4, 1, 1024, "tokens that must match"),
+            DrafterOption("m", 16, 1, 1024, "longest draft, and length of a continuation, in tokens"),
+            DrafterOption("min_hits", 1, 1, 1024, "occurrences it takes"),
+        ),
+        needs_draft_model=False,
+        build=_build_ngram_map_k,
+    ),
+    DrafterKind(
+        "ngram-map-k4v",
+        "copies the clear majority of up to four continuations of the current n tokens",
+        (
+            DrafterOption("n", 4, 1, 1024, "tokens that must match"),
+            DrafterOption("m", 16, 1, 1024, "longest draft, and length of a continuation, in tokens"),
+            DrafterOption("min_hits", 1, 1, 1024, "occurrences it takes"),
+        ),
+        needs_draft_model=False,
+        build=_build_ngram_map_k4v,
+    ),
+    DrafterKind(
+        "ngram-mod",
+        "token by token from a hash table of all text of the session",
+        (
+            DrafterOption("n_match", 8, 1, 1024, "tokens that must match"),
+            DrafterOption("n_min", 2, 0, 1024, "shorter drafts are dropped"),
+            DrafterOption("n_max", 16, 1, 1024, "longest draft, in tokens"),
+            DrafterOption("entries", 1 << 17, 1024, 1 << 24, "size of the table, 8 bytes each"),
+        ),
+        needs_draft_model=False,
+        build=_build_ngram_mod,
+        check=_check_ngram_mod,
+    ),
+    DrafterKind(
+        "ngram-cache",
+        "token by token from counts of this text and of files",
+        (
+            DrafterOption("n_max", 8, 1, 1024, "longest draft, in tokens"),
+            PathOption("static", "file of counts from a large collection"),
+            PathOption("dynamic", "file of counts from earlier sessions"),
+            DrafterOption("save", 0, 0, 1, "1: write the dynamic file at the end"),
+        ),
+        needs_draft_model=False,
+        build=_build_ngram_cache,
+        check=_check_ngram_cache,
     ),
     DrafterKind(
         "draft-simple",
@@ -220,7 +367,7 @@ def parse_drafters(request: DraftersArgument) -> list[DrafterSpec | Drafter]:
                 else:
                     found.append(spec)
         elif isinstance(item, DrafterSpec):
-            found.append(item)
+            found.append(item.checked())
         else:
             found.append(checked_object(item))
     if none_given and found:
@@ -250,9 +397,11 @@ def checked_object(item: Any) -> Drafter:
 
 def _parse_text(text: str) -> list[DrafterSpec | None]:
     """`a:x=1,y=2,b` as specs; None stands for "none"."""
-    found: list[tuple[DrafterKind | None, dict[str, float]]] = []
+    found: list[tuple[DrafterKind | None, dict[str, OptionValue]]] = []
     for piece in text.split(","):
         name, colon, rest = piece.strip().partition(":")
+        if "=" in name:  # a colon within a value
+            name, colon, rest = piece.strip(), "", ""
         option = rest if colon else name
         if colon or "=" not in name:
             found.append((None if name == "none" else drafter_kind(name), {}))
@@ -268,7 +417,8 @@ def _parse_text(text: str) -> list[DrafterSpec | None]:
             raise OptionError(f"{kind.name}: {key} is given twice")
         options[key] = kind.option(key).parse(kind.name, value)
     return [
-        None if kind is None else DrafterSpec(kind.name, tuple(options.items())) for kind, options in found
+        None if kind is None else DrafterSpec(kind.name, tuple(options.items())).checked()
+        for kind, options in found
     ]
 
 

@@ -100,7 +100,7 @@ def checked_times(times: Mapping[int, float]) -> dict[int, float]:
 def longest_draft(item: DrafterSpec | Drafter) -> int:
     if isinstance(item, DrafterSpec):
         values = item.values()
-        return int(values.get("n_draft", values.get("m", 0)))
+        return max(int(values.get(name, 0)) for name in ("n_draft", "m", "n_max"))
     return int(getattr(item, "max_draft", 0))
 
 

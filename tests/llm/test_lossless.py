@@ -49,6 +49,10 @@ REGISTERED = [
     "ngram-simple:n=1,m=4",
     "ngram-simple:n=3,m=12",
     "ngram-simple:n=2,m=6,draft-simple:n_draft=3,p_min=0.2",
+    "ngram-map-k:n=1,m=4",
+    "ngram-map-k4v:n=1,m=3",
+    "ngram-mod:n_match=2,n_min=1,n_max=8",
+    "ngram-cache",
 ]
 SHORT_KINDS = ["oracle", "adversary", "3/8", "empty", "raising"]
 

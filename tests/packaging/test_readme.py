@@ -54,7 +54,7 @@ def test_drafters_are_the_registry_s() -> None:
     rows = table("drafter")
     assert [row[0] for row in rows] == drafter_names()
     for name, _, options in rows[1:]:
-        defaults = [f"{option.name}={option.default:g}" for option in drafter_kind(name).options]
+        defaults = [option.text(option.default) for option in drafter_kind(name).options]
         assert options == ",".join(defaults)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .contest import Settings, progress
+from .drafters import SIZES, DrafterSettings, drafters
 from .kernels import SHAPES, KernelSettings, kernels
 from .loading import load
 from .machine import file_record, machine
@@ -22,7 +23,7 @@ from .speed import decode, prefill, tn
 from .worker import CONTESTANTS
 from .workloads import KINDS
 
-#: Those of a model; `kernels` has none.
+#: Those of a model; `kernels` and `drafters` have none.
 BENCHMARKS: dict[str, Callable[[Settings], Result]] = {
     "decode": decode,
     "prefill": prefill,
@@ -31,6 +32,8 @@ BENCHMARKS: dict[str, Callable[[Settings], Result]] = {
     "round": rounds,
     "spec": spec,
 }
+#: They have no peer.
+ALONE = ("round", "drafters")
 PEERS = [name for name in CONTESTANTS if name != "pyspec"]
 
 #: Options that only some benchmarks have, with their defaults by benchmark. Given elsewhere they are refused.
@@ -46,7 +49,8 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "widths": {"tn": ()},
     "kinds": {"round": KINDS, "spec": KINDS},
     "draft": {"spec": None},
-    "drafters": {"spec": None},
+    "drafters": {"spec": None, "drafters": None},
+    "sizes": {"drafters": SIZES},
     "n_draft": {"spec": None},
     "types": {"kernels": ()},
     "columns": {"kernels": (1, 2, 4, 8, 16)},
@@ -86,9 +90,12 @@ def _run(options: argparse.Namespace, special: dict[str, Any]) -> Result:
     if options.what == "kernels":
         result = kernels(KernelSettings(threads=options.threads, repeat=options.repeat, **special))
         compared = True
+    elif options.what == "drafters":
+        result = drafters(DrafterSettings(repeat=options.repeat, **special))
+        compared = False
     else:
         result = _run_on_model(options, special)
-        compared = options.what != "round" and special["peer"] != "none"
+        compared = options.what not in ALONE and special["peer"] != "none"
     progress("")
     result.machine = about
     result.settings["repeat"] = options.repeat
@@ -97,7 +104,7 @@ def _run(options: argparse.Namespace, special: dict[str, Any]) -> Result:
             f"The machine was busy when this began (load {about['load_average']} on {about['cpus']} CPUs): "
             "the numbers are not worth much."
         )
-    if options.what != "round" and not compared:
+    if options.what not in ALONE and not compared:
         result.notes.append("No peer was measured.")
     elif options.repeat < 7 and compared:
         result.notes.append(f"Only {options.repeat} pairs: take at least 7 before believing a ratio.")
@@ -122,7 +129,7 @@ def _run_on_model(options: argparse.Namespace, special: dict[str, Any]) -> Resul
         path=path,
         threads=options.threads,
         repeat=options.repeat,
-        peer=None if peer == "none" or options.what == "round" else peer,
+        peer=None if peer == "none" or options.what in ALONE else peer,
         n_ctx=n_ctx,
         draft_name=draft,
         draft=files.get("draft"),
@@ -169,12 +176,18 @@ def _parser() -> argparse.ArgumentParser:
         epilog="decode, prefill: tokens per second. tn: milliseconds to decode n tokens together. load: time and memory "
         "up to the first token. round: what a speculative round costs beside the backend's work. spec: whole answers "
         "with drafters beside the peer's plain ones. kernels: products of packed matrices beside ggml's and beside what the "
-        "machine can do. Ratios above 1: pyspec is faster.",
+        "machine can do. drafters: what drafters that read text cost by themselves. Ratios above 1: pyspec is faster.",
     )
-    parser.add_argument("what", choices=[*BENCHMARKS, "kernels"], help="what to measure")
+    parser.add_argument("what", choices=[*BENCHMARKS, "kernels", "drafters"], help="what to measure")
     parser.add_argument("--model", help="GGUF file or manifest name (default: smollm2)")
     parser.add_argument("--draft", help="spec: GGUF file or manifest name of the draft model")
-    parser.add_argument("--drafters", help='spec: drafters, as in "ngram-simple:n=12,m=48,draft-simple"')
+    parser.add_argument(
+        "--drafters",
+        help='spec, drafters: drafters, as in "ngram-simple:n=12,m=48,draft-simple" (drafters: all that read text)',
+    )
+    parser.add_argument(
+        "--sizes", type=_sizes, help="drafters: tokens of history (default: 1000,10000,100000,1000000)"
+    )
     parser.add_argument("--n-draft", type=_whole(1), help="spec: longest draft of the draft model")
     parser.add_argument("--threads", type=_whole(0), default=0, help="0: physical cores (default)")
     parser.add_argument(
@@ -249,6 +262,10 @@ def _widths(text: str) -> tuple[int, ...]:
             raise argparse.ArgumentTypeError(f"{piece!r} is not a width from 1 to 2048, or a range like 1-16")
         found += numbers
     return tuple(dict.fromkeys(found))
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(_whole(1)(piece) for piece in text.split(",")))
 
 
 def _types(text: str) -> tuple[str, ...]:

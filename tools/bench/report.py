@@ -6,6 +6,7 @@ import textwrap
 from dataclasses import asdict
 from typing import Any
 
+from .drafters import COLUMNS
 from .result import Result
 from .stats import Summary
 
@@ -37,8 +38,8 @@ def as_json(result: Result) -> dict[str, Any]:
 
 
 def as_text(result: Result) -> str:
-    """Heading, table, roofline, notes. Of kernels everything fits into 80 columns."""
-    fit = _wrapped if result.what == "kernels" else list
+    """Heading, table, roofline, notes. Of kernels and drafters everything fits into 80 columns."""
+    fit = _wrapped if result.what in ("kernels", "drafters") else list
     lines = [*fit(_heading(result)), "", *table(_rows(result))]
     if result.roofline:
         lines += ["", *_wrapped(_roofline(result.roofline))]
@@ -119,6 +120,8 @@ def _rows(result: Result) -> list[list[str]]:
         return _round_rows(result)
     if result.what == "kernels":
         return _kernel_rows(result)
+    if result.what == "drafters":
+        return _drafter_rows(result)
     rows = [["", "pyspec", "quartiles", "peer", "quartiles", "ratio", "quartiles"]]
     keys = list(result.pyspec)
     for key in keys:
@@ -179,6 +182,15 @@ def _kernel_rows(result: Result) -> list[list[str]]:
                 number(result.ratio[key]),
             ]
         )
+    return rows
+
+
+def _drafter_rows(result: Result) -> list[list[str]]:
+    rows = [["drafter", "history", *COLUMNS.values(), "drafted", "right"]]
+    for key, found in result.pyspec.items():
+        share = _percent(found["right"] / found["drafted"]) if found["drafted"] else "-"
+        numbers = [number(found[name]) for name in COLUMNS]
+        rows.append([*key.split(), *numbers, number(found["drafted"] / found["rounds"]), share])
     return rows
 
 
