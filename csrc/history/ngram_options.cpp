@@ -33,12 +33,12 @@ pyspec_ngram_params ngram_defaults(pyspec_ngram_kind kind) {
     case PYSPEC_NGRAM_SIMPLE:
     case PYSPEC_NGRAM_MAP_K:
     case PYSPEC_NGRAM_MAP_K4V:
-        p.n        = 4;
-        p.m        = 16;
+        p.n        = 3;
+        p.m        = kind == PYSPEC_NGRAM_MAP_K4V ? 4 : 16;
         p.min_hits = kind == PYSPEC_NGRAM_SIMPLE ? 0 : 1;
         return p;
     case PYSPEC_NGRAM_MOD:
-        p.n         = 8;
+        p.n         = 4;
         p.n_min     = 2;
         p.m         = 16;
         p.n_entries = 1 << 17;

@@ -651,9 +651,9 @@ typedef enum pyspec_ngram_kind {
 typedef struct pyspec_ngram_params {
     size_t struct_size;
     pyspec_ngram_kind kind;
-    int32_t n;         /* tokens that must match, 1..1024 (default 4; MOD 8); not CACHE */
-    int32_t m;         /* longest draft in tokens, 1..1024 (default 16; CACHE 8); for MAP_* also the length of a
-                        * continuation */
+    int32_t n;         /* tokens that must match, 1..1024 (default 3; MOD 4); not CACHE */
+    int32_t m;         /* longest draft in tokens, 1..1024 (default 16; MAP_K4V 4, CACHE 8); for MAP_* also the
+                        * length of a continuation */
     int32_t min_hits;  /* MAP_*: occurrences of an n-gram before it is used, 1..1024 (default 1) */
     int32_t n_min;     /* MOD: shorter drafts are dropped, 0..m (default 2) */
     int32_t n_entries; /* MOD: size of the table, 8 bytes each, 1024..2^24 (default 2^17) */

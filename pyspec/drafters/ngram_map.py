@@ -13,6 +13,9 @@ Gaps of llama.cpp's drafters of these names that are closed here: a length that 
 lookups and is ignored by map-k; the last occurrence is counted again at each lookup; the draft is not copied from the
 value that won, a fifth value is not counted at all; which occurrence is found depends on when earlier drafts were
 asked for; a longer, unrelated prompt leaves stale entries.
+
+Short continuations are known sooner and agree more often, so map-k4v has m=4: on the replayed answers of ngram_simple
+1.46 times plain speed, 1.41 with m=16 (map-k with n=3, m=16: 1.53).
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ class NgramMapK(NgramDrafter):
     name = "ngram-map-k"
     priority = 20
 
-    def __init__(self, n: int = 4, m: int = 16, min_hits: int = 1) -> None:
+    def __init__(self, n: int = 3, m: int = 16, min_hits: int = 1) -> None:
         super().__init__(NgramTable("map-k", n=n, m=m, min_hits=min_hits))
 
 
@@ -39,5 +42,5 @@ class NgramMapK4v(NgramDrafter):
     name = "ngram-map-k4v"
     priority = 30
 
-    def __init__(self, n: int = 4, m: int = 16, min_hits: int = 1) -> None:
+    def __init__(self, n: int = 3, m: int = 4, min_hits: int = 1) -> None:
         super().__init__(NgramTable("map-k4v", n=n, m=m, min_hits=min_hits))

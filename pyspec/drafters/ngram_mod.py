@@ -26,5 +26,5 @@ class NgramMod(NgramDrafter):
     name = "ngram-mod"
     priority = 40
 
-    def __init__(self, n_match: int = 8, n_min: int = 2, n_max: int = 16, entries: int = 1 << 17) -> None:
+    def __init__(self, n_match: int = 4, n_min: int = 2, n_max: int = 16, entries: int = 1 << 17) -> None:
         super().__init__(NgramTable("mod", n=n_match, n_min=n_min, m=n_max, n_entries=entries))

@@ -261,7 +261,7 @@ DRAFTER_KINDS: tuple[DrafterKind, ...] = (
         "ngram-simple",
         "copies what followed the last occurrence of the current n tokens",
         (
-            DrafterOption("n", 4, 1, 1024, "tokens that must match, and the shortest draft"),
+            DrafterOption("n", 3, 1, 1024, "tokens that must match, and the shortest draft"),
             DrafterOption("m", 16, 1, 1024, "longest draft, in tokens"),
         ),
         needs_draft_model=False,
@@ -271,7 +271,7 @@ DRAFTER_KINDS: tuple[DrafterKind, ...] = (
         "ngram-map-k",
         "copies the last whole continuation of the current n tokens, as far as it was worth before",
         (
-            DrafterOption("n", 4, 1, 1024, "tokens that must match"),
+            DrafterOption("n", 3, 1, 1024, "tokens that must match"),
             DrafterOption("m", 16, 1, 1024, "longest draft, and length of a continuation, in tokens"),
             DrafterOption("min_hits", 1, 1, 1024, "occurrences it takes"),
         ),
@@ -282,8 +282,8 @@ DRAFTER_KINDS: tuple[DrafterKind, ...] = (
         "ngram-map-k4v",
         "copies the clear majority of up to four continuations of the current n tokens",
         (
-            DrafterOption("n", 4, 1, 1024, "tokens that must match"),
-            DrafterOption("m", 16, 1, 1024, "longest draft, and length of a continuation, in tokens"),
+            DrafterOption("n", 3, 1, 1024, "tokens that must match"),
+            DrafterOption("m", 4, 1, 1024, "longest draft, and length of a continuation, in tokens"),
             DrafterOption("min_hits", 1, 1, 1024, "occurrences it takes"),
         ),
         needs_draft_model=False,
@@ -293,7 +293,7 @@ DRAFTER_KINDS: tuple[DrafterKind, ...] = (
         "ngram-mod",
         "token by token from a hash table of all text of the session",
         (
-            DrafterOption("n_match", 8, 1, 1024, "tokens that must match"),
+            DrafterOption("n_match", 4, 1, 1024, "tokens that must match"),
             DrafterOption("n_min", 2, 0, 1024, "shorter drafts are dropped"),
             DrafterOption("n_max", 16, 1, 1024, "longest draft, in tokens"),
             DrafterOption("entries", 1 << 17, 1024, 1 << 24, "size of the table, 8 bytes each"),

@@ -31,6 +31,38 @@ void test_hash() {
     CHECK(token_hash(tokens.data(), 2) != token_hash(tokens.data() + 1, 2));
 }
 
+// Two ids whose hashes agree in the 32 bits that an index keeps: only the tokens tell them apart.
+std::pair<int32_t, int32_t> colliding_tokens() {
+    std::map<uint32_t, int32_t> seen;
+    for (int32_t token = 0;; ++token) {
+        const auto [at, is_new] = seen.emplace(static_cast<uint32_t>(token_hash(&token, 1)), token);
+        if (!is_new) return {at->second, token};
+    }
+}
+
+void test_equal_hashes() {
+    const auto [a, b]   = colliding_tokens();
+    const Tokens tokens = {a, 1, b, 2, a};
+    NgramIndex index(1);
+    for (int i = 0; i < 4; ++i) index.push(tokens.data());
+    CHECK_EQ(index.n_keys(), 4u);
+    CHECK_EQ(index.newest(index.find(tokens.data(), &a)), 0u);
+    CHECK_EQ(index.newest(index.find(tokens.data(), &b)), 2u);
+    index.push(tokens.data());
+    index.pop(tokens.data());
+    index.pop(tokens.data());
+    index.pop(tokens.data());
+    CHECK_EQ(index.find(tokens.data(), &b), NgramIndex::none);
+    CHECK_EQ(index.newest(index.find(tokens.data(), &a)), 0u);
+
+    // The whole drafter: b never occurred, its look-alike did.
+    NgramSimple simple(1, 2);
+    const Tokens history = {0, a, 1, 2, 3};
+    simple.begin(history.data(), history.size());
+    CHECK_EQ(simple.propose(a, 9).tokens.size(), 2u);
+    CHECK(simple.propose(b, 9).tokens.empty());
+}
+
 void check_index(const NgramIndex & index, const Tokens & tokens, int32_t alphabet, uint32_t n_seed) {
     const size_t n = index.n();
     std::map<Tokens, std::vector<uint32_t>> starts;
@@ -260,6 +292,7 @@ void test_interface() {
 
 int main() {
     test_hash();
+    test_equal_hashes();
     test_index();
     test_counts();
     test_sums_of_counts();

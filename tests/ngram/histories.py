@@ -54,10 +54,14 @@ def run(
 
 
 def tokens_of(drafter: NgramDrafter, history: list[int], last: int, limit: int = 1000) -> list[int]:
+    """The draft, [] for none. Invariants 27, 28 and 29, for every draft of every test: none rather than an empty one,
+    within the limits, and cut with what belongs to it.
+    """
     draft = drafter.propose(history, last, limit)
     if draft is None:
         return []
-    assert draft.tokens and draft.confidence is not None and len(draft.confidence) == len(draft.tokens)
+    assert 0 < len(draft.tokens) <= min(limit, drafter.max_draft)
+    assert draft.confidence is not None and len(draft.confidence) == len(draft.tokens)
     assert all(0.0 < p < 1.0 for p in draft.confidence)
     assert draft.drafter == drafter.name
     return draft.tokens

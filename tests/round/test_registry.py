@@ -24,10 +24,10 @@ def test_defaults_are_pinned(make_llm: Callable[..., LLM]) -> None:
     defaults = {kind.name: {o.name: o.default for o in kind.options} for kind in DRAFTER_KINDS}
     assert defaults == {
         "suffix": {"m": 31, "p_min": 0.5, "memory": 256},
-        "ngram-simple": {"n": 4, "m": 16},
-        "ngram-map-k": {"n": 4, "m": 16, "min_hits": 1},
-        "ngram-map-k4v": {"n": 4, "m": 16, "min_hits": 1},
-        "ngram-mod": {"n_match": 8, "n_min": 2, "n_max": 16, "entries": 131072},
+        "ngram-simple": {"n": 3, "m": 16},
+        "ngram-map-k": {"n": 3, "m": 16, "min_hits": 1},
+        "ngram-map-k4v": {"n": 3, "m": 4, "min_hits": 1},
+        "ngram-mod": {"n_match": 4, "n_min": 2, "n_max": 16, "entries": 131072},
         "ngram-cache": {"n_max": 8, "static": "", "dynamic": "", "save": 0},
         "draft-simple": {"n_draft": 3, "p_min": 0.6, "n_min": 0},
     }
@@ -36,7 +36,7 @@ def test_defaults_are_pinned(make_llm: Callable[..., LLM]) -> None:
     drafter = llm._chain.members[0].drafter
     assert (drafter.n_draft, drafter.p_min, drafter.n_min) == (3, 0.6, 0)
     ngram = make_llm(target, drafters="ngram-simple")._chain.members[0].drafter
-    assert (ngram.n, ngram.m) == (4, 16)
+    assert (ngram.n, ngram.m) == (3, 16)
     assert make_llm(target).describe()["drafters"] == []  # no draft file, no drafter
 
 
