@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         DeviceError,
         FileFormatError,
         ForkError,
+        GrammarError,
         InternalError,
         OptionError,
         OutOfMemoryError,
@@ -37,11 +38,13 @@ if TYPE_CHECKING:
         TemplateError,
         UnsupportedError,
     )
+    from pyspec.llm.grammar.request import Grammar
     from pyspec.llm.llm import LLM
 
 #: Where each public name lives.
 _HOMES = {
     "LLM": "pyspec.llm.llm",
+    "Grammar": "pyspec.llm.grammar.request",
     "Model": "pyspec.core.model",
     "Context": "pyspec.core.context",
     "CancelToken": "pyspec.core.context",
@@ -56,6 +59,7 @@ _HOMES = {
     "DeviceError": "pyspec.errors",
     "FileFormatError": "pyspec.errors",
     "ForkError": "pyspec.errors",
+    "GrammarError": "pyspec.errors",
     "InternalError": "pyspec.errors",
     "OptionError": "pyspec.errors",
     "OutOfMemoryError": "pyspec.errors",
@@ -78,6 +82,8 @@ __all__ = [
     "Drafter",
     "FileFormatError",
     "ForkError",
+    "Grammar",
+    "GrammarError",
     "InternalError",
     "Model",
     "OptionError",

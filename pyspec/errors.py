@@ -10,6 +10,7 @@ __all__ = [
     "DeviceError",
     "FileFormatError",
     "ForkError",
+    "GrammarError",
     "InternalError",
     "OptionError",
     "OutOfMemoryError",
@@ -35,6 +36,13 @@ class UnsupportedError(PyspecError):
 
 class OptionError(PyspecError, ValueError):
     """An argument is out of range, unknown, or contradicts another."""
+
+
+class GrammarError(OptionError):
+    """A grammar or JSON schema cannot be used, or no token of this model can continue a text that follows it.
+
+    The message has the reason; the LLM stays usable.
+    """
 
 
 class PairMismatchError(PyspecError):

@@ -112,6 +112,12 @@ class FakeTokenizer:
                 at += 1
         return ids
 
+    def encode_continuation(self, text: str | bytes) -> list[int]:
+        return self.encode(text, add_special=False)
+
+    def pieces(self) -> list[bytes]:
+        return [self.piece(i) for i in range(len(self.vocab.texts))]
+
     def piece(self, token: int, special: bool = False) -> bytes:
         return self.vocab.texts[token] if special or token >= 5 else b""
 

@@ -163,6 +163,12 @@ def _build_suffix(options: Mapping[str, OptionValue], parts: DrafterParts) -> Dr
     )
 
 
+def _build_grammar(options: Mapping[str, OptionValue], parts: DrafterParts) -> Drafter:
+    from pyspec.drafters.grammar import GrammarDrafter
+
+    return GrammarDrafter(m=int(options["m"]))
+
+
 def _build_ngram_simple(options: Mapping[str, OptionValue], parts: DrafterParts) -> Drafter:
     from pyspec.drafters.ngram_simple import NgramSimple
 
@@ -239,6 +245,13 @@ def _build_draft_simple(options: Mapping[str, OptionValue], parts: DrafterParts)
 
 #: In priority order: the first that answers owns the round.
 DRAFTER_KINDS: tuple[DrafterKind, ...] = (
+    DrafterKind(
+        "grammar",
+        "what the grammar of the call forces next",
+        (DrafterOption("m", 32, 1, 1024, "longest draft, in tokens"),),
+        needs_draft_model=False,
+        build=_build_grammar,
+    ),
     DrafterKind(
         "suffix",
         "copies what followed the longest match of the current text, as far as the evidence carries",

@@ -14,6 +14,7 @@ HEAVY = [
     "tokenizers",
     "sentencepiece",
     "jinja2",
+    "llguidance",
     "typer",
     "rich",
     "prompt_toolkit",

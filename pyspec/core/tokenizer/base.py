@@ -65,6 +65,19 @@ class Tokenizer(ABC):
             ids.append(self._wanted(self.eos, "EOS"))
         return ids
 
+    def encode_continuation(self, text: str | bytes) -> list[int]:
+        """Token ids of text that goes on after other tokens: nothing is added, no BOS and no space in front.
+
+        The tokens before it are not known, so a first word that the tokenizer would have joined to them stays apart.
+        """
+        ids: list[int] = []
+        for part in self._special.split(to_bytes(text), False):
+            if isinstance(part, int):
+                ids.append(part)
+            else:
+                ids += self._encode_middle(part)
+        return ids
+
     def decode(self, ids: Iterable[int], *, special: bool = False, continuation: bool = False) -> bytes:
         """Bytes of a token sequence; may end inside a character when the sequence does.
 
@@ -93,6 +106,14 @@ class Tokenizer(ABC):
         Control and unknown tokens give nothing unless ``special``. Raises OptionError for an id outside the vocabulary.
         """
         return self._pieces.get(token, special)
+
+    def pieces(self) -> list[bytes]:
+        """``piece`` of every token, by id. Computed at once, which is much faster than one by one."""
+        return self._pieces.all()
+
+    def _encode_middle(self, data: bytes) -> list[int]:
+        """Like ``_encode_raw`` for a text that follows ordinary tokens."""
+        return self._encode_raw(data)
 
     @abstractmethod
     def _encode_raw(self, data: bytes) -> list[int]:

@@ -26,12 +26,24 @@ def byte_alphabet() -> list[str]:
 _TO_BYTE = {char: bytes([value]) for value, char in enumerate(byte_alphabet())}
 
 
+# Characters of the alphabet -> the Latin-1 character of their byte. Latin-1 characters outside it, whose UTF-8 has two
+# bytes, lead to one that Latin-1 does not have.
+_TO_LATIN = {ord(char): value[0] for char, value in _TO_BYTE.items()} | dict.fromkeys(
+    (*range(0x80, 0xA1), 0xAD), 0xFFFF
+)
+
+
 def undo_byte_alphabet(text: bytes) -> bytes:
     """Bytes that a text in GPT-2's alphabet stands for; characters outside the alphabet stand for their own UTF-8."""
+    if text.isascii():  # the printable ones stand for themselves, and so do those outside the alphabet
+        return text
     try:
         chars = text.decode("utf-8")
+        return chars.translate(_TO_LATIN).encode("latin-1")
     except UnicodeDecodeError:
         return text
+    except UnicodeEncodeError:
+        pass
     return b"".join(_TO_BYTE.get(c) or c.encode("utf-8") for c in chars)
 
 
@@ -69,6 +81,14 @@ class Pieces:
         if special and not piece and self._types[token] in (TokenType.CONTROL, TokenType.UNKNOWN):
             return self._texts[token]
         return piece
+
+    def all(self) -> list[bytes]:
+        """Text of every token, not ``special``."""
+        plain = self._plain
+        for token, piece in enumerate(plain):
+            if piece is None:
+                self._compute(token)
+        return list(plain)  # type: ignore[arg-type]
 
     def _compute(self, token: int) -> bytes:
         if not 0 <= token < len(self._texts):

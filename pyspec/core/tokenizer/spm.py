@@ -44,6 +44,9 @@ class SpmTokenizer(Tokenizer):
     def _encode_raw(self, data: bytes) -> list[int]:
         if self.vocab.add_space_prefix:
             data = b" " + data
+        return self._encode_middle(data)
+
+    def _encode_middle(self, data: bytes) -> list[int]:
         try:
             return self._encode_text(data.decode("utf-8"))
         except UnicodeDecodeError:
