@@ -194,7 +194,7 @@ void SuffixDrafter::reset() {
     recent_ = std::move(fresh);
     recent_source_.reset();
     older_.reset();
-    tokens_.clear();
+    std::vector<int32_t>().swap(tokens_);
     for_static([&](Static & s) {
         s.source.reset();
         s.restart(tokens_);

@@ -25,6 +25,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from pyspec.core.vocab import Vocab
@@ -54,8 +55,7 @@ class Corpus:
     @property
     def documents(self) -> list[list[int]]:
         """The documents one by one."""
-        starts = [0, *self.ends[:-1]]
-        return [self.tokens[a:b].tolist() for a, b in zip(starts, self.ends, strict=True)]
+        return [self.tokens[a:b].tolist() for a, b in pairwise([0, *self.ends])]
 
 
 def fingerprint(vocab: Vocab) -> bytes:
@@ -84,7 +84,8 @@ def write_corpus(path: str | os.PathLike[str], documents: Iterable[Sequence[int]
 
     Errors: OptionError for ids outside the vocabulary or too many tokens; OSError.
     """
-    tokens, ends = array("i"), []
+    tokens = array("i")
+    ends: list[int] = []
     for document in documents:
         try:
             tokens.extend(document)

@@ -7,7 +7,7 @@ length, counts and place in the draft, corrected per source by what the text did
 are scored whether they were used or not, so the drafter learns while it rests.
 
 How far a draft goes: the chain sets `controlled` when a controller cuts drafts by cost; then the whole walk is
-returned (it ends where its chance of being right all along falls below 0.02). Otherwise it ends where this
+returned (it ends before its chance of being right all along falls below 0.02). Otherwise it ends before this
 chance falls below p_min.
 
 Edits of the history: up to 64 tokens are taken back exactly, so the draft is that of a drafter that never saw
@@ -27,6 +27,9 @@ from pyspec.drafters.base import Draft, Drafter, Verdict
 
 if TYPE_CHECKING:
     from pyspec.drafters.corpus_file import Corpus
+
+#: A controlled drafter ends its draft before the chance that all of it is right falls below this.
+LEAST_CHANCE = 0.02
 
 
 class Suffix(Drafter):
@@ -68,7 +71,7 @@ class Suffix(Drafter):
         n_history = len(history)
         if n_history != self._n_history:
             self.begin(history)
-        found = self._index.draft(n_history, last, limit, 0.0 if self.controlled else self.p_min)
+        found = self._index.draft(n_history, last, limit, LEAST_CHANCE if self.controlled else self.p_min)
         if found is None:
             return None
         return Draft(found[0], self.name, confidence=found[1])

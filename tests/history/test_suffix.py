@@ -36,7 +36,7 @@ class Rounds:
         self.slow.follow(len(history), [last])
         tokens: list[int] = []
         if limit > 0:
-            floor = 0.0 if drafter.controlled else drafter.p_min
+            floor = 0.02 if drafter.controlled else drafter.p_min
             expected, confidence = self.slow.guess(limit, floor)
             if draft is not None:
                 tokens = draft.tokens
@@ -56,7 +56,7 @@ class Rounds:
         return n + 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.integers(0, 2), max_size=40),
     st.lists(st.tuples(st.integers(0, 20), st.integers(0, 9)), max_size=12),
@@ -156,7 +156,8 @@ def test_follows_a_history_it_was_not_told_about() -> None:
 
 @pytest.mark.parametrize("p_min", [0.0, 0.2, 0.5, 0.8, 1.0])
 def test_fixed_drafts_end_at_p_min(p_min: float) -> None:
-    """Invariant 39: the chance of all tokens together stays at p_min or above; a controlled drafter gives all."""
+    """Invariant 39: the chance of all tokens together stays at p_min or above (0: no limit); a controlled drafter
+    gives all that has a chance."""
     rng = random.Random(3)
     text = [rng.randrange(300) for _ in range(120)]
     history = [*text, *text[:10]]
@@ -166,11 +167,16 @@ def test_fixed_drafts_end_at_p_min(p_min: float) -> None:
         each.begin(history)
     draft, whole = drafter.propose(history, text[10], 31), controlled.propose(history, text[10], 31)
     assert whole is not None and whole.confidence is not None and len(whole.tokens) > 5
-    assert prod(whole.confidence) >= 0.0199
+    assert 0.02 <= prod(whole.confidence) < 0.03
     n = 0 if draft is None else len(draft.tokens)
-    assert n == sum(prod(whole.confidence[: i + 1]) >= p_min for i in range(len(whole.tokens)))
+    if p_min == 0.0:
+        assert n == 31
+    else:
+        assert n == sum(prod(whole.confidence[: i + 1]) >= p_min for i in range(len(whole.tokens)))
     if draft is not None:
-        assert draft.tokens == whole.tokens[:n] and draft.confidence == whole.confidence[:n]
+        n = min(n, len(whole.tokens))
+        assert draft.confidence is not None
+        assert draft.tokens[:n] == whole.tokens[:n] and draft.confidence[:n] == whole.confidence[:n]
 
 
 def test_expected_answer() -> None:

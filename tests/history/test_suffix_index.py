@@ -52,7 +52,7 @@ edits = st.tuples(
 
 
 @pytest.mark.parametrize("alphabet", [2, 3, 6])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     steps=st.lists(edits, min_size=1, max_size=12),
     max_draft=st.sampled_from([1, 4, 31]),
@@ -122,7 +122,7 @@ def recorded_text() -> list[int]:
 
 def test_recorded_text_in_rounds(count_cases: Callable[[int], None]) -> None:
     """Rounds over a real text: prompt, guesses, as many tokens as the text agrees with, and one more."""
-    text = recorded_text()[:3000]
+    text = recorded_text()[:1500]
     pair = Pair()
     at = 400
     pair.tell("follow", 0, text[:at])
@@ -135,7 +135,7 @@ def test_recorded_text_in_rounds(count_cases: Callable[[int], None]) -> None:
         n_right += n
         pair.tell("follow", at, text[at : at + n + 1])
         at += n + 1
-    assert n_right > 800
+    assert n_right > 300
     count_cases(pair.n_compared)
 
 
@@ -216,11 +216,12 @@ def test_confidence_learns_from_unused_guesses(right: bool) -> None:
     """Guesses are scored by what follows, whether anybody used them: always right here, or never."""
     rng = random.Random(1)
     words = [[rng.randrange(1000) for _ in range(6)] for _ in range(40)]
+    in_other_order = rng.sample(words[:-1], 39)
     learnt, untaught = SuffixIndex(), SuffixIndex()
     for index in (learnt, untaught):
         for word in words:
             index.append(word)
-        for word in words[:-1]:
+        for word in in_other_order:
             index.append(word[:3])
             if index is learnt:
                 guess = index.guess(3, 0.0)[0]
@@ -281,11 +282,11 @@ def test_edits_across_a_turn_over() -> None:
             assert index.guess(31, 0.0) == straight.guess(31, 0.0)
         elif index.info.n_indexed < before:
             turned += 1
-            for n in (60, 10, 64, 1):
-                index.append([rng.randrange(40) for _ in range(n)])
-                index.undo(n)
             index.undo(5)
             index.append(text[at + 5 : at + 10])
+            for n in (1, 10, 30):
+                index.append([rng.randrange(40) for _ in range(n)])
+                index.undo(n)
         assert index.tokens() == straight.tokens()
     assert turned >= 4
 
