@@ -422,8 +422,28 @@ class FakeSampler:
         other.tokens, other.prompt_flags = list(self.tokens), list(self.prompt_flags)
         return other
 
+    def for_drafting(self, scale: float = 0.8) -> FakeSampler:
+        """The temperature stays: what the fake has to show is that the draw is the target's."""
+        return self.clone()
+
+    def follow(self, target: FakeSampler) -> None:
+        self.tokens, self.prompt_flags = list(target.tokens), list(target.prompt_flags)
+
+    def draft(self, ctx: FakeContext, row: int, n_allowed: int) -> tuple[int, float]:
+        token = self.sample(ctx, row)
+        return (token, 0.9) if token < n_allowed else draft_choice(ctx, row, n_allowed)
+
+    def close(self) -> None:
+        pass
+
     def accept_match(
-        self, ctx: FakeContext, draft: Sequence[int], *, model: FakeModel | None, n_max: int
+        self,
+        ctx: FakeContext,
+        draft: Sequence[int],
+        *,
+        model: FakeModel | None,
+        n_max: int,
+        end_ids: Sequence[int] = (),
     ) -> tuple[list[int], int]:
         assert ctx.n_outputs == len(draft) + 1
         out: list[int] = []
@@ -434,7 +454,8 @@ class FakeSampler:
             out.append(token)
             matched = i < len(draft) and token == draft[i]
             n_accepted += matched
-            if not matched or (model is not None and model.is_eog(token)) or len(out) >= n_max:
+            is_end = token in end_ids or (model is not None and model.is_eog(token))
+            if not matched or is_end or len(out) >= n_max:
                 break
         return out, n_accepted
 

@@ -26,6 +26,7 @@ def bench(
     draft: opt.Draft = None,
     drafters: opt.Drafters = None,
     n_draft: opt.NDraft = None,
+    controller: opt.Controller = None,
     tokens: Annotated[int, typer.Option("--tokens", help="Length of each answer, in tokens.")] = 128,
     prompt_tokens: Annotated[
         int, typer.Option("--prompt-tokens", help="Length of the prompt that is timed.")
@@ -58,6 +59,7 @@ def bench(
         template=None,
         drafters=drafters,
         n_draft=n_draft,
+        controller=controller,
         n_ctx=n_ctx,
         n_threads=threads,
     ) as llm:

@@ -16,6 +16,7 @@ def chat(
     draft: opt.Draft = None,
     drafters: opt.Drafters = None,
     n_draft: opt.NDraft = None,
+    controller: opt.Controller = None,
     system: opt.System = None,
     max_tokens: opt.MaxTokens = 1024,
     temperature: Annotated[
@@ -57,6 +58,7 @@ def chat(
         template=template,
         drafters=drafters,
         n_draft=n_draft,
+        controller=controller,
         n_ctx=n_ctx,
         type_k=type_k,
         type_v=type_v,

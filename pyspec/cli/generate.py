@@ -27,6 +27,7 @@ def generate(
     draft: opt.Draft = None,
     drafters: opt.Drafters = None,
     n_draft: opt.NDraft = None,
+    controller: opt.Controller = None,
     system: opt.System = None,
     stop: Annotated[
         list[str] | None,
@@ -72,6 +73,7 @@ def generate(
         template=template,
         drafters=drafters,
         n_draft=n_draft,
+        controller=controller,
         n_ctx=n_ctx,
         type_k=type_k,
         type_v=type_v,

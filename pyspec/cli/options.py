@@ -19,12 +19,25 @@ Drafters = Annotated[
         "--drafters",
         metavar="LIST",
         help="Drafters in order of priority, with options: ngram-simple:n=12,m=48,draft-simple:n_draft=4; "
-        "or none.  [default: draft-simple with --draft, else none]",
+        "or none.  [default: suffix, and draft-simple with --draft]",
     ),
 ]
 NDraft = Annotated[
     int | None,
-    typer.Option("--n-draft", metavar="TOKENS", help="Longest draft of draft-simple.  [default: 3]"),
+    typer.Option(
+        "--n-draft",
+        metavar="TOKENS",
+        help="Longest draft; lengths are then fixed instead of chosen by measured costs.",
+    ),
+]
+Controller = Annotated[
+    str | None,
+    typer.Option(
+        "--controller",
+        metavar="auto|fixed",
+        help="auto chooses drafter and length by measured costs; fixed verifies every draft.  "
+        "[default: auto, fixed with --n-draft]",
+    ),
 ]
 MaxTokens = Annotated[
     int,

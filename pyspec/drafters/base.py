@@ -107,6 +107,9 @@ class Drafter:
     #: Set by the chain: someone decides about lengths by `confidence`, so a drafter need not drop what it is
     #: unsure of.
     controlled: bool = False
+    #: Set by the chain: drafts are judged by rejection sampling. A drafter with a distribution draws from it with noise of
+    #: its own and gives it along; whether a place is drafted may then not depend on what was drawn there or later.
+    needs_laws: bool = False
 
     @property
     def n_read(self) -> int | None:

@@ -6,6 +6,11 @@ tokens, so that no token is evaluated twice; the rest is trimmed when the round 
 which m of k drafts were accepted the draft context therefore holds the committed history up to min(m, k-1)
 drafts: the k-th was proposed but never fed.
 
+At temperature 0 the best candidate is drafted. Above, the drafter makes the target's own draw: the same noise, keyed by
+the place in the answer, on its own probabilities (drafting by common random numbers, arXiv 2408.07978). That agrees
+with the target more often than the best candidate does, and the text stays the target's. For rejection sampling it
+draws with noise of its own instead.
+
 Drafting stops at n_draft tokens, at the round's limit, after an end token, or when the best candidate's
 probability (among the ten best) is below p_min; a draft shorter than n_min is dropped. Under a controller p_min
 does not count: whether another token is worth its time is asked after each one. Ids that the target
@@ -23,7 +28,11 @@ from pyspec.errors import InternalError, UnsupportedError
 
 if TYPE_CHECKING:
     from pyspec.core.context import Context
+    from pyspec.core.sampler import Sampler
 
+#: The draft's temperature as a part of the target's. Sharpening makes the same draw agree more often: the small model's
+#: improbable candidates are mostly its own errors.
+SHARPENED = 0.8
 #: Candidates over which the confidence compared with p_min is normalised.
 N_BEST = 10
 
@@ -64,6 +73,8 @@ class DraftSimple(Drafter):
         self._n_allowed = n_allowed
         self._is_end = is_end
         self._choose = choose
+        self._sampler: Sampler | None = None
+        self._sampler_of: Sampler | None = None
         self._n_batch = int(getattr(context, "n_batch", 0)) or 1
         self._seen: list[int] = []  # the tokens in the draft context, in order
         self._agreed = 0  # this many of them are known to be committed history
@@ -80,12 +91,21 @@ class DraftSimple(Drafter):
         self._catch_up(history, last)
         context, choose = self.context, self._choose
         proceed, p_min = self.proceed, 0.0 if self.controlled else self.p_min
+        sampler = self._drafting_sampler()
+        laws: list[list[tuple[int, float]]] | None = [] if sampler is not None and self.needs_laws else None
         drafted: list[int] = []
         confidence: list[float] = []
         while True:
             token, probability = choose(context, 0, self._n_allowed, N_BEST)
+            if sampler is not None and laws is None:
+                token, probability = sampler.draft(context, 0, self._n_allowed)
             if probability < p_min:
                 break
+            if sampler is not None:
+                if laws is not None:
+                    token, law = sampler.draft_sample(context, 0, self._n_allowed)
+                    laws.append(law)
+                sampler.advance(token)
             drafted.append(token)
             confidence.append(probability)
             if len(drafted) >= limit or self._is_end(token):
@@ -93,9 +113,24 @@ class DraftSimple(Drafter):
             if proceed is not None and not proceed(len(drafted), probability):
                 break
             self._feed([token])
-        if len(drafted) < self.n_min:
+        if laws is None and len(drafted) < self.n_min:
             return None
-        return Draft(drafted, self.name, confidence=confidence)
+        return Draft(drafted, self.name, confidence=None if laws else confidence, distributions=laws)
+
+    def _drafting_sampler(self) -> Sampler | None:
+        """A sampler that makes the target's draws on the draft's rows; None at temperature 0, where the best candidate
+        is all there is to say.
+        """
+        target = self.target_sampler
+        if target is None or target.params.temperature <= 0:
+            return None
+        if self._sampler is None or self._sampler_of is not target:
+            if self._sampler is not None:
+                self._sampler.close()
+            scale = 1.0 if self.needs_laws else SHARPENED
+            self._sampler, self._sampler_of = target.for_drafting(scale), target
+        self._sampler.follow(target)
+        return self._sampler
 
     @property
     def n_read(self) -> int:
@@ -135,6 +170,9 @@ class DraftSimple(Drafter):
         return None
 
     def close(self) -> None:
+        if self._sampler is not None:
+            self._sampler.close()
+            self._sampler = self._sampler_of = None
         self.context.close()
 
     def _catch_up(self, history: Sequence[int], last: int) -> None:

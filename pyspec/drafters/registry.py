@@ -343,7 +343,9 @@ DRAFTER_KINDS: tuple[DrafterKind, ...] = (
     ),
 )
 
-#: What `draft=` without `drafters=` means.
+#: What works without being asked for.
+DEFAULT_DRAFTER = "suffix"
+#: What `draft=` without `drafters=` means besides.
 DEFAULT_WITH_DRAFT_MODEL = "draft-simple"
 
 

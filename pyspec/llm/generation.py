@@ -7,10 +7,11 @@ from math import log
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from pyspec.core.accept import synthetic_rates
 from pyspec.errors import CancelledError
 from pyspec.llm.answer import Answer
 from pyspec.llm.results import GenerationResult, TokenLogprob, Usage
-from pyspec.speculation.acceptance import Match
+from pyspec.speculation.acceptance import Acceptance, Match, Rejection, Synthetic
 from pyspec.speculation.audit import audit
 from pyspec.speculation.measure_cost import measure_cost
 from pyspec.speculation.round import Round
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pyspec.core.context import CancelToken
     from pyspec.core.sampler import Sampler
     from pyspec.llm.backend import Backend
+    from pyspec.llm.grammar import GrammarState
     from pyspec.llm.request import Request
     from pyspec.llm.session import Session
     from pyspec.speculation.chain import Chain
@@ -47,6 +49,7 @@ class Generation:
         max_rows: int,
         cancel: CancelToken,
         controller: Controller | None = None,
+        grammar: GrammarState | None = None,
     ) -> None:
         self.finish_reason = ""
         self._session = session
@@ -57,6 +60,7 @@ class Generation:
         self._cancel = cancel
         self._max_rows = max_rows
         self._controller = controller if chain.members else None
+        self._grammar = grammar
         self._sampler: Sampler | None = None
         self._shadow: Sampler | None = None
         self._round: Round | None = None
@@ -96,15 +100,22 @@ class Generation:
             self.finish_reason = "length"
             return
         sampler, n_fed = self._make_sampler()
-        chain.prepare(sampler, controlled=self._controller is not None)
+        acceptance = self._make_acceptance(sampler)
+        chain.prepare(
+            sampler,
+            controlled=self._controller is not None,
+            needs_laws=acceptance.needs_laws,
+            grammar=self._grammar,
+        )
         self._round = step = Round(
             target=session.target,
-            acceptance=Match(session.target, sampler, session.model),
+            acceptance=acceptance,
             chain=chain,
             history=session.history,
             max_rows=self._max_rows,
             cancel=self._cancel,
             controller=self._controller,
+            grammar=self._grammar,
         )
         emitted = step.first()
         self._first_token_at = self._last_token_at = perf_counter()
@@ -141,7 +152,7 @@ class Generation:
         if controller is None:
             return
         controller.begin(limit)
-        if not controller.costs.known and limit >= WORTH_MEASURING:
+        if not controller.costs.measured and limit >= WORTH_MEASURING:
             for n, ms in measure_cost(self._session.target, cancel=self._cancel).items():
                 controller.costs.observe(n, ms)
             self._session.repair()
@@ -197,6 +208,19 @@ class Generation:
         if self._request.logprobs_sampled:
             self._shadow = sampler.clone()
         return sampler, len(seen)
+
+    def _make_acceptance(self, sampler: Sampler) -> Acceptance:
+        request, target, model = self._request, self._session.target, self._session.model
+        options: dict[str, Any] = {"end_ids": request.stop_token_ids, "prompt": self._prompt}
+        if request.processors:
+            options["processors"] = request.processors
+        self._stats.acceptance_rule = request.acceptance
+        if request.acceptance == "synthetic":
+            n_draft = max(1, min(self._chain.max_draft, self._max_rows - 1))
+            rates = synthetic_rates(n_draft, length=request.synthetic_length, rates=request.synthetic_rates)
+            return Synthetic(target, sampler, model, rates=rates, **options)
+        kind = Rejection if request.acceptance == "rejection" else Match
+        return kind(target, sampler, model, **options)
 
     def _take(self, emitted: list[int]) -> bool:
         """Add a block to the answer, token by token. False: the answer ended inside it."""

@@ -33,6 +33,7 @@ from pyspec.llm.calls import Calls
 from pyspec.llm.chat_prompt import chat_ids, prompt_ids
 from pyspec.llm.drafter_set import DrafterSet
 from pyspec.llm.generation import Generation
+from pyspec.llm.grammar import GrammarCompiler
 from pyspec.llm.request import CALL_OPTIONS, UNSET, Request, parse_request, sampling_option_names
 from pyspec.llm.results import ChatResult, Chunk, GenerationResult, MemoryUse
 from pyspec.llm.session import Session
@@ -48,7 +49,7 @@ from pyspec.llm.setup import (
 from pyspec.llm.stream import Stream
 from pyspec.speculation.controller import Controller
 from pyspec.speculation.cost_store import CostStore
-from pyspec.speculation.cost_table import CostTable
+from pyspec.speculation.cost_table import NOMINAL, CostTable
 from pyspec.speculation.rollback import can_speculate, require_speculation
 from pyspec.speculation.stats import Stats
 
@@ -68,7 +69,7 @@ class LLM:
 
     path: GGUF file. draft: GGUF file of a smaller model with the same vocabulary. drafters: names with
     options ("ngram-simple:n=12,m=48,draft-simple"), drafter objects, or a list of both; "none" or [] for
-    plain decoding. Default: draft-simple when there is a draft file, else none. controller: "auto" chooses
+    plain decoding. Default: suffix, and draft-simple when there is a draft file. controller: "auto" chooses
     drafter and length of each round by measured costs, so that speculation does not cost time; "fixed" verifies
     whatever the first drafter that answers proposes. n_draft: longest draft, of every drafter; with it the
     default is "fixed", else "auto". cost_table: {rows: milliseconds} to begin with instead of the stored or
@@ -136,6 +137,7 @@ class LLM:
         self._session: Session | None = None
         self._drafters: DrafterSet | None = None
         self.model = open_model(path)
+        self._grammars = GrammarCompiler(self.model)
         try:
             n_ctx = context_length(n_ctx, self.model.info.n_ctx_train)
             for name, value in (("n_batch", n_batch), ("n_ubatch", n_ubatch)):
@@ -144,7 +146,7 @@ class LLM:
             n_batch = min(n_batch, n_ctx)
             longest = max((longest_draft(item) for item in wanted), default=0)
             n_outputs = min(n_batch, max(MIN_OUTPUTS, 1 + longest))
-            self._max_rows = n_outputs
+            self._max_rows = n_outputs if n_draft is None else min(n_outputs, 1 + n_draft)
             self._options: dict[str, Any] = {
                 "n_ctx": n_ctx,
                 "n_batch": n_batch,
@@ -362,7 +364,10 @@ class LLM:
         return request
 
     def _generation(self, request: Request, ids: list[int], cancel: Any) -> Generation:
-        chain = self._chain if request.drafters is None else self._live_drafters().chain(request.drafters)
+        wanted = self._wanted if request.drafters is None else request.drafters
+        if request.grammar is not None and wanted and all(item.name != "grammar" for item in wanted):
+            wanted = [DrafterSpec("grammar"), *wanted]
+        chain = self._chain if wanted is self._wanted else self._live_drafters().chain(wanted)
         return Generation(
             self._live_session(),
             chain,
@@ -372,8 +377,17 @@ class LLM:
             piece=self._piece,
             max_rows=self._max_rows,
             cancel=cancel,
-            controller=self._controller,
+            controller=self._controller_for(request),
+            grammar=None if request.grammar is None else self._grammars.start(request.grammar),
         )
+
+    def _controller_for(self, request: Request) -> Controller | None:
+        """Of one generation. By rejection sampling the text depends on what is drafted where: then choices may depend on
+        tokens only, on no clock, no measured cost and no earlier call.
+        """
+        if self._controller is None or request.acceptance == "match":
+            return self._controller
+        return Controller(CostTable(dict(NOMINAL), frozen=True), counted_cost=True)
 
     def _run(self, request: Request, ids: list[int], kind: type[GenerationResult]) -> Any:
         with self._calls.enter() as cancel:
@@ -431,12 +445,14 @@ class LLM:
             wanted = []
         try:
             drafters.adopt(wanted)
-            return drafters.chain(wanted)
+            chain = drafters.chain(wanted)
         except Exception as error:
             if required:
                 raise
             log.warning("decoding plainly, without %s: %s", ", ".join(names), error)
-            return drafters.chain([])
+            wanted, chain = [], drafters.chain([])
+        self._wanted = wanted
+        return chain
 
     def _make_controller(self, mode: str, times: Mapping[int, float] | None) -> Controller | None:
         if mode == "fixed":
@@ -479,3 +495,4 @@ class LLM:
         # A closed LLM that somebody still refers to holds nothing large.
         self._session = self._drafters = None
         self._pieces.clear()
+        self._grammars.close()

@@ -6,14 +6,25 @@ import dataclasses
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from pyspec.core.sampling_params import rejection_refusal
 from pyspec.drafters.registry import did_you_mean
 from pyspec.errors import OptionError
+from pyspec.llm.grammar import requested_grammar
 from pyspec.llm.stop import StopStrings, stop_list
 
+if TYPE_CHECKING:
+    from pyspec.core.accept import LogitsProcessor
+    from pyspec.llm.grammar import Grammar
+
 #: Options that are not sampling parameters.
-CALL_OPTIONS = ("max_tokens", "stop", "stop_token_ids", "logprobs", "drafters", "parse_special")
+CALL_OPTIONS = (
+    "max_tokens", "stop", "stop_token_ids", "logprobs", "drafters", "parse_special", "grammar", "response_format",
+    "grammar_whitespace", "logits_processor", "acceptance", "synthetic_length", "synthetic_rates",
+)  # fmt: skip
+#: How drafts may be judged.
+ACCEPTANCE = ("match", "rejection", "synthetic")
 
 #: Marks `drafters=` as not given.
 UNSET: Any = type("Unset", (), {"__repr__": lambda self: "UNSET"})()
@@ -24,7 +35,9 @@ class Request:
     """One generation's options. max_tokens None: until an end token or the end of the context.
 
     n_logprobs: None (no logprobs), or how many best candidates to list beside each token's own.
-    logprobs_sampled: the distribution after the filters instead of the model's own.
+    logprobs_sampled: the distribution after the filters instead of the model's own. grammar: what the answer has to
+    follow. processors: change each row of logits. acceptance: how drafts are judged; synthetic: its mean length or its
+    rates.
     """
 
     sampling: Any
@@ -36,6 +49,11 @@ class Request:
     logprobs_sampled: bool
     drafters: Any
     parse_special: bool
+    grammar: Grammar | None = None
+    processors: tuple[LogitsProcessor, ...] = ()
+    acceptance: str = "match"
+    synthetic_length: float | None = None
+    synthetic_rates: tuple[float, ...] | None = None
 
 
 def sampling_option_names(sampling_params: Callable[..., Any]) -> list[str]:
@@ -62,8 +80,9 @@ def parse_request(options: Mapping[str, Any], sampling_params: Callable[..., Any
         raise OptionError(f"seed must be a whole number, not {seed!r}")
     chosen["seed"] = seed = seed % 2**64
     n_logprobs, sampled = _logprobs(options.get("logprobs"))
+    sampling = sampling_params(**chosen)
     return Request(
-        sampling=sampling_params(**chosen),
+        sampling=sampling,
         seed=seed,
         max_tokens=_max_tokens(options.get("max_tokens")),
         stops=StopStrings(stop_list(options.get("stop"))),
@@ -72,7 +91,50 @@ def parse_request(options: Mapping[str, Any], sampling_params: Callable[..., Any
         logprobs_sampled=sampled,
         drafters=options.get("drafters", UNSET),
         parse_special=bool(options.get("parse_special", True)),
+        grammar=requested_grammar(
+            options.get("grammar"), options.get("response_format"), options.get("grammar_whitespace")
+        ),
+        processors=_processors(options.get("logits_processor")),
+        **_acceptance(options, sampling),
     )
+
+
+def _processors(value: Any) -> tuple[Any, ...]:
+    found = () if value is None else (value,) if callable(value) else tuple(value)
+    for processor in found:
+        if not callable(processor):
+            raise OptionError(
+                f"logits_processor takes functions (tokens, logits) -> logits, not {type(processor).__name__}"
+            )
+    return found
+
+
+def _acceptance(options: Mapping[str, Any], sampling: Any) -> dict[str, Any]:
+    """How drafts are judged, with the options that belong to it."""
+    rule = options.get("acceptance", "match")
+    if rule not in ACCEPTANCE:
+        raise OptionError(f"acceptance must be one of {', '.join(map(repr, ACCEPTANCE))}, not {rule!r}")
+    if rule == "rejection":
+        refusal = rejection_refusal(sampling)
+        if refusal is not None:
+            raise OptionError(refusal)
+    length, rates = options.get("synthetic_length"), options.get("synthetic_rates")
+    if rule != "synthetic":
+        if length is not None or rates is not None:
+            raise OptionError(
+                "synthetic_length and synthetic_rates are options of acceptance='synthetic', and acceptance is "
+                f"{rule!r}"
+            )
+        return {"acceptance": rule}
+    if (length is None) == (rates is None):
+        raise OptionError("acceptance='synthetic' needs either synthetic_length or synthetic_rates")
+    if options.get("logits_processor") is not None:
+        raise OptionError("logits_processor means nothing with acceptance='synthetic'")
+    return {
+        "acceptance": rule,
+        "synthetic_length": length,
+        "synthetic_rates": None if rates is None else tuple(rates),
+    }
 
 
 def _max_tokens(value: Any) -> int | None:

@@ -8,7 +8,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspec.drafters.base import Drafter
-from pyspec.drafters.registry import DEFAULT_WITH_DRAFT_MODEL, DrafterSpec, parse_drafters
+from pyspec.drafters.registry import (
+    DEFAULT_DRAFTER,
+    DEFAULT_WITH_DRAFT_MODEL,
+    DrafterSpec,
+    parse_drafters,
+)
 from pyspec.errors import OptionError
 from pyspec.llm.drafter_set import check_draft_file
 
@@ -20,8 +25,11 @@ log = logging.getLogger("pyspec")
 
 def wanted_drafters(drafters: Any, draft: Any, n_draft: int | None) -> list[DrafterSpec | Drafter]:
     """The drafters an LLM starts with. Checks everything that can be checked without opening a file."""
+    wanted: list[DrafterSpec | Drafter]
     if drafters is None:
-        wanted: list[DrafterSpec | Drafter] = [] if draft is None else [DrafterSpec(DEFAULT_WITH_DRAFT_MODEL)]
+        wanted = [DrafterSpec(DEFAULT_DRAFTER)]
+        if draft is not None:
+            wanted.append(DrafterSpec(DEFAULT_WITH_DRAFT_MODEL))
     else:
         wanted = parse_drafters(drafters)
     check_draft_file(wanted, draft)
@@ -38,8 +46,8 @@ def wanted_drafters(drafters: Any, draft: Any, n_draft: int | None) -> list[Draf
             f"add {DEFAULT_WITH_DRAFT_MODEL} or leave the draft out"
         )
     if n_draft is not None:
-        if not any(uses_draft) and (wanted or (drafters is None and draft is None)):
-            raise OptionError("n_draft is an option of drafters with a draft model, and there is none here")
+        if isinstance(n_draft, bool) or not isinstance(n_draft, int) or not 1 <= n_draft <= 1024:
+            raise OptionError(f"n_draft must be a whole number from 1 to 1024, not {n_draft!r}")
         wanted = [
             item.with_default("n_draft", n_draft) if isinstance(item, DrafterSpec) and uses else item
             for item, uses in zip(wanted, uses_draft, strict=True)

@@ -81,14 +81,20 @@ class Chain:
         """The members that take part, in order."""
         return self._active
 
-    def prepare(self, sampler: Sampler | None, *, controlled: bool) -> None:
-        """Before the first proposal: the sampler of the generation, for drafters that make the target's draw; controlled:
-        someone decides about lengths, so drafters need not cut what they are unsure of.
+    def prepare(
+        self, sampler: Sampler | None, *, controlled: bool, needs_laws: bool = False, grammar: Any = None
+    ) -> None:
+        """Before the first proposal: what drafters may want to know of the generation, see Drafter. grammar: its state, for
+        the drafter of that name.
         """
         for member in self.members:
+            if member.name == "grammar":
+                with suppress(AttributeError):
+                    member.drafter.state = grammar  # type: ignore[attr-defined]
             with suppress(AttributeError):  # a foreign object need not take them
                 member.drafter.target_sampler = sampler
                 member.drafter.controlled = controlled
+                member.drafter.needs_laws = needs_laws
 
     def begin(self, tokens: list[int], cancel: CancelToken | None) -> None:
         """A generation starts after these tokens; cancel reaches drafters that compute for long."""

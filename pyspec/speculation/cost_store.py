@@ -55,7 +55,7 @@ class CostStore:
     def save(self, table: CostTable) -> None:
         """Keep a table that has changed noticeably since it was loaded or saved."""
         times = table.times()
-        if self.path is None or not table.known or not _changed(self._saved, times):
+        if self.path is None or not table.measured or not _changed(self._saved, times):
             return
         temporary = self.path.with_suffix(f".{os.getpid()}.tmp")
         try:

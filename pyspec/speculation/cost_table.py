@@ -10,6 +10,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping
 
+#: T(n) in plain tokens where nothing is known: that of a small model on a few cores.
+NOMINAL = ((1, 1.0), (4, 1.3), (8, 2.0), (16, 3.5), (32, 6.5), (64, 12.5))
 #: How fast the common factor follows, per round.
 DRIFT_RATE = 0.1
 #: How fast one n's own time follows once it has been seen often.
@@ -42,7 +44,12 @@ class CostTable:
 
     @property
     def known(self) -> bool:
-        """Is there anything to decide by? One row at least has to have been timed, and a wider decode."""
+        """Is there anything to decide by? One row at least has to have been timed."""
+        return 1 in self._cells
+
+    @property
+    def measured(self) -> bool:
+        """Were wider decodes timed, too?"""
         return len(self._cells) > 1 and 1 in self._cells
 
     def time(self, n: int) -> float:
@@ -59,7 +66,7 @@ class CostTable:
             return
         count = self._counts.get(n, 0)
         if n not in self._cells:
-            if not self._cells:
+            if not self._cells or n == 1:
                 self._cells[n] = ms
             else:
                 expected = self.time(n)
@@ -83,10 +90,11 @@ class CostTable:
         if at == 0:
             return flat[0] if flat else float("inf")
         if at == len(widths):
-            # Beyond what is known: the last slope goes on, or proportionally when there is only one point.
+            # Beyond what is known the last slope goes on; with a single point, the usual shape.
             last, time = widths[-1], flat[-1]
-            slope = (time - flat[-2]) / (last - widths[-2]) if len(widths) > 1 else time / last
-            return time + max(slope, 0.0) * (n - last)
+            if len(widths) == 1:
+                return time * nominal(n) / nominal(last)
+            return time + max((time - flat[-2]) / (last - widths[-2]), 0.0) * (n - last)
         low, high = widths[at - 1], widths[at]
         share = (n - low) / (high - low)
         return flat[at - 1] + share * (flat[at] - flat[at - 1])
@@ -105,3 +113,15 @@ class CostTable:
                 before[0] = total
                 before[2] += number
         self._flat = [mean for _, mean, number in blocks for _ in range(int(number))]
+
+
+def nominal(n: int) -> float:
+    """T(n) / T(1) by NOMINAL, linear in between and beyond."""
+    low, before = NOMINAL[0]
+    for high, value in NOMINAL[1:]:
+        if n <= high:
+            break
+        low, before = high, value
+    else:
+        (low, before), (high, value) = NOMINAL[-2:]
+    return before + (value - before) * (n - low) / (high - low)

@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from pyspec.speculation.controller import Controller
 
 
+def _with_one_row_more(masks: Any) -> Any:
+    import numpy as np
+
+    return np.concatenate([masks, np.full_like(masks[:1], -1)])
+
+
 class Round:
     """The step of one generation. Borrows everything; history is the session's list and is extended here.
 
@@ -82,9 +88,7 @@ class Round:
         draft = self._draft(last, self.budget(remaining))
         masks = None
         if self.grammar is not None:
-            legal, masks = self.grammar.plan([] if draft is None else draft.tokens)
-            if draft is not None:
-                draft.cut(len(legal))
+            masks = self._plan(draft)
         tokens = [] if draft is None else draft.tokens
         t1 = perf_counter()
         rows = [last, *tokens]
@@ -109,6 +113,19 @@ class Round:
         self.history.extend(verdict.kept)
         if len(verdict.kept) <= len(verdict.draft):
             keep(self.target, len(self.history))
+
+    def _plan(self, draft: Draft | None) -> Any:
+        """Cut the draft where the grammar forbids it; what each row may emit."""
+        legal, masks = self.grammar.plan([] if draft is None else draft.tokens)  # type: ignore[union-attr]
+        if draft is None:
+            return masks
+        if draft.distributions is not None and len(legal) < len(draft.tokens):
+            # A token that was drawn from q and is forbidden must be rejected, not left out: what replaces it is drawn
+            # from the residual. The row behind it is never looked at.
+            draft.cut(len(legal) + 1)
+            return _with_one_row_more(masks)
+        draft.cut(len(legal))
+        return masks
 
     def _draft(self, last: int, budget: int) -> Draft | None:
         if self.controller is not None:

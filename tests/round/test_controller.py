@@ -322,7 +322,7 @@ def test_unknown_costs_mean_plain_decoding() -> None:
 def test_cost_table_interpolates_and_extrapolates() -> None:
     table = CostTable({1: 10.0, 4: 13.0, 8: 21.0})
     assert [table.time(n) for n in (1, 2, 4, 6, 8, 10)] == pytest.approx([10, 11, 13, 17, 21, 25])
-    assert table.known and not CostTable({1: 1.0}).known and not CostTable().known
+    assert table.measured and not CostTable({1: 1.0}).measured and not CostTable().known
     for bad in ({0: 1.0}, {1: 0.0}, {1: float("inf")}, {1: float("nan")}):
         with pytest.raises(ValueError, match="cost table"):
             CostTable(bad)

@@ -237,12 +237,14 @@ def test_n_draft_argument(make_llm: Callable[..., LLM]) -> None:
     target = looping()
     draft = FakeModel("draft.gguf", span=2, like=target)
     llm = make_llm(target, draft, n_draft=7)
-    assert llm._chain.members[0].drafter.n_draft == 7
+    assert llm._chain.members[1].drafter.n_draft == 7
     llm = make_llm(target, draft, n_draft=7, drafters="draft-simple:n_draft=2")
     assert llm._chain.members[0].drafter.n_draft == 2
     llm = make_llm(target, draft, n_draft=7, drafters="none")
     assert llm.describe()["drafters"] == []
-    with pytest.raises(OptionError, match="n_draft is an option of drafters with a draft model"):
-        make_llm(target, n_draft=4)
-    with pytest.raises(OptionError, match=r"out of range 1\.\.1024"):
-        make_llm(target, draft, n_draft=0)
+    for bad in (0, 1025, 2.5, True):
+        with pytest.raises(OptionError, match="n_draft must be a whole number from 1 to 1024"):
+            make_llm(target, draft, n_draft=bad)
+    text = make_llm(target, n_draft=4, drafters="ngram-simple:n=2,m=20")
+    result = text.generate([5, 6, 7] * 30, max_tokens=40, temperature=0)
+    assert max(map(len, [result.stats.drafters["ngram-simple"].proposed_per_position])) <= 4

@@ -34,7 +34,8 @@ def test_defaults_are_pinned(make_llm: Callable[..., LLM]) -> None:
     }
     target = looping()
     llm = make_llm(target, FakeModel("draft.gguf", span=2, like=target))
-    drafter = llm._chain.members[0].drafter
+    assert llm.describe()["drafters"] == ["suffix", "draft-simple"]
+    drafter = llm._chain.members[1].drafter
     assert (drafter.n_draft, drafter.p_min, drafter.n_min) == (3, 0.6, 0)
     ngram = make_llm(target, drafters="ngram-simple")._chain.members[0].drafter
     assert (ngram.n, ngram.m) == (3, 16)
@@ -193,13 +194,16 @@ def test_per_call_drafters_need_their_file_too(make_llm: Callable[..., LLM]) -> 
 
 
 def test_a_draft_file_is_never_loaded_for_nothing(make_llm: Callable[..., LLM]) -> None:
-    """C010: draft= alone means draft-simple; drafters that would leave the file unused are an error; "none"
+    """C010: draft= alone means draft-simple, behind what every target has; drafters that would leave the file unused are an error; "none"
     loads nothing.
     """
     target = looping()
     draft = FakeModel("draft.gguf", span=2, like=target)
     llm = make_llm(target, draft)
-    assert llm.generate([5, 6], max_tokens=20, temperature=0).stats.active_drafters == ["draft-simple"]
+    assert llm.generate([5, 6], max_tokens=20, temperature=0).stats.active_drafters == [
+        "suffix",
+        "draft-simple",
+    ]
     core = FakeCore(target, draft)
     with pytest.raises(
         OptionError, match=r"draft=draft.gguf is given, but none of the drafters ngram-simple uses it"

@@ -44,7 +44,8 @@ def test_phases_and_names(make_llm: Callable[..., LLM]) -> None:
     there.
     """
     target = looping()
-    llm = make_llm(target, FakeModel("draft.gguf", span=2, like=target, agree=0.9))
+    draft = FakeModel("draft.gguf", span=2, like=target, agree=0.9)
+    llm = make_llm(target, draft, drafters="draft-simple")
     result = llm.generate(PROMPT, max_tokens=60, temperature=0)
     stats = result.stats
     assert stats.active_drafters == ["draft-simple"] and stats.parked_drafters == {}

@@ -52,6 +52,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "drafters": {"spec": None, "drafters": None},
     "sizes": {"drafters": SIZES},
     "n_draft": {"spec": None},
+    "controller": {"spec": None},
     "types": {"kernels": ()},
     "columns": {"kernels": (1, 2, 4, 8, 16)},
     "shapes": {"kernels": "small"},
@@ -189,6 +190,9 @@ def _parser() -> argparse.ArgumentParser:
         "--sizes", type=_sizes, help="drafters: tokens of history (default: 1000,10000,100000,1000000)"
     )
     parser.add_argument("--n-draft", type=_whole(1), help="spec: longest draft of the draft model")
+    parser.add_argument(
+        "--controller", choices=["auto", "fixed"], help="spec: who chooses lengths (default: as LLM does)"
+    )
     parser.add_argument("--threads", type=_whole(0), default=0, help="0: physical cores (default)")
     parser.add_argument(
         "--repeat", type=_whole(1), default=7, help="pairs; medians are reported (default: 7)"

@@ -41,6 +41,7 @@ class Settings:
     draft: Path | None = None
     drafters: str | None = None
     n_draft: int | None = None
+    controller: str | None = None
     kernels: str = "auto"
 
 

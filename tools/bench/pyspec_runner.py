@@ -101,13 +101,22 @@ class PyspecContestant(Contestant):
         draft: str | None = None,
         drafters: str | None = None,
         n_draft: int | None = None,
+        controller: str | None = None,
     ) -> dict[str, Any]:
         """A new LLM in place of the last one, so that no drafter remembers an earlier answer; warmed up."""
         from pyspec import LLM
 
         if self._llm is not None:
             self._llm.close()
-        self._llm = LLM(path, draft=draft, drafters=drafters, n_draft=n_draft, n_ctx=n_ctx, n_threads=threads)
+        self._llm = LLM(
+            path,
+            draft=draft,
+            drafters=drafters,
+            n_draft=n_draft,
+            controller=controller,
+            n_ctx=n_ctx,
+            n_threads=threads,
+        )
         about = self._llm.describe()
         self._llm.generate("One, two, three, four,", max_tokens=8, temperature=0.0)
         self._llm.reset()

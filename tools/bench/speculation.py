@@ -23,6 +23,7 @@ def spec(settings: Settings) -> Result:
         draft=settings.draft_name,
         drafters=settings.drafters,
         n_draft=settings.n_draft,
+        controller=settings.controller,
     )
     chosen = [(kind, text) for kind, text in PROMPTS if kind in settings.kinds]
     kinds = [kind for kind, _ in chosen]
@@ -33,9 +34,10 @@ def spec(settings: Settings) -> Result:
             "draft": str(settings.draft) if settings.draft else None,
             "drafters": settings.drafters,
             "n_draft": settings.n_draft,
+            "controller": settings.controller,
         }
         contest.ours.ask("open_llm", **options)  # wrong drafters are found before minutes are spent
-        contest.opened(contest.ours.ask("open_llm", **plain_options), 0)
+        contest.opened(contest.ours.ask("open_llm", **plain_options, drafters="none"), 0)
         prompts = contest.ours.ask("chat_ids", messages=[text for _, text in chosen])
         ids: list[list[int]] = prompts["ids"]
         if not prompts["templated"]:
