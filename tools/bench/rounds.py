@@ -24,7 +24,11 @@ def rounds(settings: Settings) -> Result:
     n_drafted = n_accepted = 0
     with Contest(settings, result) as contest:
         opened = contest.ours.ask(
-            "open_llm", path=str(settings.path), threads=settings.threads, n_ctx=settings.n_ctx
+            "open_llm",
+            path=str(settings.path),
+            threads=settings.threads,
+            n_ctx=settings.n_ctx,
+            controller="fixed",
         )
         contest.opened(opened, 0)
         prompts = contest.ours.ask(
