@@ -149,6 +149,18 @@ bool pyspec_can_seq_rm(const pyspec_context * ctx, int32_t seq_id, int32_t p0, i
     return is_open(ctx) && (seq_id == 0 || seq_id == -1) && ctx->context->can_remove(p0, p1);
 }
 
+pyspec_status pyspec_seq_add(pyspec_context * ctx, int32_t seq_id, int32_t p0, int32_t p1, int32_t delta) {
+    return guarded([&] {
+        InUse use(ctx);
+        check_seq_id(seq_id);
+        ctx->context->shift(p0, p1, delta);
+    });
+}
+
+bool pyspec_can_seq_add(const pyspec_context * ctx, int32_t seq_id, int32_t p0, int32_t p1, int32_t delta) {
+    return is_open(ctx) && (seq_id == 0 || seq_id == -1) && ctx->context->check_shift(p0, p1, delta) == Move::possible;
+}
+
 int32_t pyspec_seq_pos_min(const pyspec_context * ctx, int32_t seq_id) {
     return is_open(ctx) && (seq_id == 0 || seq_id == -1) ? ctx->context->memory().pos_min() : -1;
 }

@@ -24,6 +24,13 @@ public:
     // (unless no rows are wanted) and taps. Called by several contexts at once; must not change the family.
     virtual void build(GraphBuilder & g) const = 0;
 
+    // The rotation that rows of K of a layer are stored with, in a context of n_ctx tokens.
+    virtual RopeParams cache_rope(int32_t layer, int32_t n_ctx) const {
+        (void)layer;
+        (void)n_ctx;
+        return h_.rope;
+    }
+
     // Number that distinguishes caches which must not be mixed although their shapes agree (long-context rope
     // variants).
     virtual int32_t cache_variant(int32_t n_ctx) const {

@@ -39,13 +39,17 @@ public:
         }
     }
 
+    RopeParams cache_rope(int32_t layer, int32_t) const override {
+        return h_.is_swa[static_cast<size_t>(layer)] ? window_rope_ : h_.rope;
+    }
+
     void build(GraphBuilder & g) const override {
         ggml_tensor * x = embedding(g, ends_.table, g.tokens());
         x               = ggml_scale(g.ctx, x, std::sqrt(static_cast<float>(h_.n_embd)));
         for (int32_t il = 0; il < h_.n_layer; ++il) {
-            const Layer & layer   = layers_[static_cast<size_t>(il)];
-            const bool window     = h_.is_swa[static_cast<size_t>(il)];
-            const RopeParams & rp = window ? window_rope_ : h_.rope;
+            const Layer & layer = layers_[static_cast<size_t>(il)];
+            const bool window   = h_.is_swa[static_cast<size_t>(il)];
+            const RopeParams rp = cache_rope(il, g.n_ctx);
             const AttentionParams ap{1.0f, window ? h_.n_swa : 0, 0.0f};
             g.tap(il, x);
 

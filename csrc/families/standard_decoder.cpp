@@ -43,17 +43,22 @@ int32_t StandardDecoder::cache_variant(int32_t n_ctx) const {
     return factors_long_ != nullptr && factors_short_ != nullptr && n_ctx > h_.rope.n_ctx_orig ? 1 : 0;
 }
 
-void StandardDecoder::build(GraphBuilder & g) const {
-    RopeParams rp = h_.rope;
-    rp.factors    = factors_;
+RopeParams StandardDecoder::cache_rope(int32_t, int32_t n_ctx) const {
+    RopeParams rope = h_.rope;
+    rope.factors    = factors_;
     if (factors_long_ != nullptr && factors_short_ != nullptr) {
-        rp.factors = cache_variant(g.n_ctx) == 1 ? factors_long_ : factors_short_;
+        rope.factors = cache_variant(n_ctx) == 1 ? factors_long_ : factors_short_;
     }
+    return rope;
+}
+
+void StandardDecoder::build(GraphBuilder & g) const {
     const AttentionParams ap{1.0f / std::sqrt(static_cast<float>(h_.head_dim_k)), 0, 0.0f};
 
     ggml_tensor * x = embedding(g, ends_.table, g.tokens());
     for (int32_t il = 0; il < h_.n_layer; ++il) {
         const Layer & layer = layers_[static_cast<size_t>(il)];
+        const RopeParams rp = cache_rope(il, g.n_ctx);
         g.tap(il, x);
         ggml_tensor * u = rms_norm(g, x, layer.attn_norm, h_.eps);
         Qkv p           = project_qkv(g, h_, il, layer.attention, u);

@@ -26,6 +26,7 @@ public:
 
     void build(GraphBuilder & g) const override;
     int32_t cache_variant(int32_t n_ctx) const override;
+    RopeParams cache_rope(int32_t layer, int32_t n_ctx) const override;
 
 private:
     struct Layer {

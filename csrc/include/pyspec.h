@@ -317,6 +317,14 @@ PYSPEC_API const float * pyspec_taps(const pyspec_context * ctx, int32_t i);
 PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_seq_rm(pyspec_context * ctx, int32_t seq_id, int32_t p0, int32_t p1);
 /* Would pyspec_seq_rm succeed now? Always agrees with it. */
 PYSPEC_API bool pyspec_can_seq_rm(const pyspec_context * ctx, int32_t seq_id, int32_t p0, int32_t p1);
+/* Add delta to the positions [p0, p1) of a sequence (open ends and seq_id as in pyspec_seq_rm) and turn the K rows of
+ * those tokens accordingly, rounded to the cache type once. What the tokens saw when they were decoded stays as it is.
+ * OPTION when a position would become negative or not lie between those of its neighbours, UNSUPPORTED when this memory
+ * cannot: then nothing has changed. An empty range is fine. The result does not depend on the number of threads. */
+PYSPEC_API PYSPEC_MUST_USE pyspec_status pyspec_seq_add(pyspec_context * ctx, int32_t seq_id, int32_t p0, int32_t p1,
+                                                        int32_t delta);
+/* Would pyspec_seq_add succeed now? Always agrees with it. */
+PYSPEC_API bool pyspec_can_seq_add(const pyspec_context * ctx, int32_t seq_id, int32_t p0, int32_t p1, int32_t delta);
 /* Smallest and largest position in the memory, -1 when empty. */
 PYSPEC_API int32_t pyspec_seq_pos_min(const pyspec_context * ctx, int32_t seq_id);
 PYSPEC_API int32_t pyspec_seq_pos_max(const pyspec_context * ctx, int32_t seq_id);

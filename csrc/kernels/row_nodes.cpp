@@ -1,5 +1,7 @@
 #include "kernels/row_nodes.h"
 
+#include "kernels/rotation.h"
+
 namespace pyspec {
 
 namespace {
@@ -49,21 +51,6 @@ void compute_unit_pairs(ggml_tensor * dst, int, int, void * data) {
             const bool one = plan.adjacent ? i % 2 == 0 : i < plan.n_rot / 2;
             y[i]           = one ? 1.0f : 0.0f;
         }
-    }
-}
-
-void rotate_adjacent(const float * x, const float * table, int32_t n_rot, float * y) {
-    for (int32_t i = 0; i < n_rot; i += 2) {
-        y[i]     = x[i] * table[i] - x[i + 1] * table[i + 1];
-        y[i + 1] = x[i] * table[i + 1] + x[i + 1] * table[i];
-    }
-}
-
-void rotate_halves(const float * x, const float * table, int32_t n_rot, float * y) {
-    const int32_t half = n_rot / 2;
-    for (int32_t i = 0; i < half; ++i) {
-        y[i]        = x[i] * table[i] - x[i + half] * table[i + half];
-        y[i + half] = x[i] * table[i + half] + x[i + half] * table[i];
     }
 }
 

@@ -5,6 +5,7 @@
 #include "ggml-cpu.h"
 
 #include <algorithm>
+#include <climits>
 #include <cstring>
 
 namespace pyspec {
@@ -92,13 +93,16 @@ int32_t KvCache::lower_cell(int32_t p) const {
     return static_cast<int32_t>(std::lower_bound(positions_.begin(), positions_.end(), p) - positions_.begin());
 }
 
+KvCache::Cells KvCache::cells(int32_t p0, int32_t p1) const {
+    return {lower_cell(p0), lower_cell(p1)};
+}
+
 bool KvCache::can_remove(int32_t, int32_t) const {
     return true;
 }
 
 bool KvCache::remove(int32_t p0, int32_t p1) {
-    const int32_t first = lower_cell(p0);
-    const int32_t last  = lower_cell(p1);
+    const auto [first, last] = cells(p0, p1);
     if (first == last) {
         return true;
     }
@@ -112,6 +116,23 @@ bool KvCache::remove(int32_t p0, int32_t p1) {
 
 void KvCache::clear() {
     positions_.clear();
+}
+
+Move KvCache::check_move(int32_t p0, int32_t p1, int32_t delta) const {
+    const auto [first, last] = cells(p0, p1);
+    if (first >= last) {
+        return Move::possible;
+    }
+    const auto position = [&](int32_t cell) { return int64_t{positions_[static_cast<size_t>(cell)]}; };
+    const int64_t below = first == 0 ? -1 : position(first - 1);
+    const int64_t above = last == n_used() ? INT32_MAX : position(last);
+    return position(first) + delta > below && position(last - 1) + delta < above ? Move::possible : Move::disordered;
+}
+
+void KvCache::move(int32_t first, int32_t last, int32_t delta) {
+    for (int32_t cell = first; cell < last; ++cell) {
+        positions_[static_cast<size_t>(cell)] += delta;
+    }
 }
 
 void KvCache::move_cells(int32_t from, int32_t to, int32_t n) {

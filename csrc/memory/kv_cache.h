@@ -55,6 +55,15 @@ public:
     bool can_remove(int32_t p0, int32_t p1) const override;
     bool remove(int32_t p0, int32_t p1) override;
     void clear() override;
+    Move check_move(int32_t p0, int32_t p1, int32_t delta) const override;
+
+    struct Cells {
+        int32_t first;
+        int32_t last; // one past
+    };
+    Cells cells(int32_t p0, int32_t p1) const; // those with positions in the range
+    // Changes the positions of these cells, as check_move allows. Their rows are the caller's to adapt.
+    void move(int32_t first, int32_t last, int32_t delta);
 
     // Bytes of the cells in use, layer after layer (see state.cpp).
     uint64_t state_bytes(int32_t n) const;

@@ -6,6 +6,13 @@
 
 namespace pyspec {
 
+// Can tokens take other positions?
+enum class Move {
+    possible,
+    unsupported, // never in this memory
+    disordered,  // their positions would be negative, too large, or not between those of their neighbours
+};
+
 class Memory {
 public:
     virtual ~Memory() = default;
@@ -19,6 +26,10 @@ public:
     // Removes the tokens in the range; false = refused and nothing has changed.
     [[nodiscard]] virtual bool remove(int32_t p0, int32_t p1) = 0;
     virtual void clear()                                      = 0;
+
+    // May the positions of the tokens in the range change by delta? Every kept token must stay in its place in the
+    // order. An empty range may.
+    virtual Move check_move(int32_t p0, int32_t p1, int32_t delta) const = 0;
 };
 
 } // namespace pyspec

@@ -13,6 +13,7 @@ public:
         return n_used() == 0 || p0 > pos_max() || (p0 <= pos_min() && p1 > pos_max());
     }
     bool remove(int32_t p0, int32_t p1) override { return can_remove(p0, p1) && KvCache::remove(p0, p1); }
+    Move check_move(int32_t, int32_t, int32_t) const override { return Move::unsupported; }
 };
 
 // Cannot undo anything.
@@ -21,6 +22,7 @@ public:
     using KvCache::KvCache;
     bool can_remove(int32_t, int32_t) const override { return false; }
     bool remove(int32_t, int32_t) override { return false; }
+    Move check_move(int32_t, int32_t, int32_t) const override { return Move::unsupported; }
 };
 
 } // namespace pyspec

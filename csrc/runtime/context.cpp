@@ -2,6 +2,7 @@
 
 #include "kernels/attention.h"
 #include "memory/test_memories.h"
+#include "support/float_environment.h"
 #include "support/log.h"
 #include "support/row_blocks.h"
 #include "support/system.h"
@@ -9,7 +10,6 @@
 #include "ggml-cpu.h"
 
 #include <algorithm>
-#include <cfenv>
 #include <chrono>
 #include <climits>
 #include <cmath>
@@ -20,22 +20,6 @@ namespace pyspec {
 namespace {
 
 constexpr int32_t cell_padding = 256; // attention looks at a multiple of this many cells, so few graph shapes occur
-
-// The caller's thread computes too. Whatever rounding or treatment of subnormals it has set for itself, a row must not
-// depend on which thread computed it.
-class DefaultFloatEnvironment {
-public:
-    DefaultFloatEnvironment() {
-        std::fegetenv(&callers_);
-        std::fesetenv(FE_DFL_ENV);
-    }
-    ~DefaultFloatEnvironment() { std::fesetenv(&callers_); }
-    DefaultFloatEnvironment(const DefaultFloatEnvironment &)             = delete;
-    DefaultFloatEnvironment & operator=(const DefaultFloatEnvironment &) = delete;
-
-private:
-    std::fenv_t callers_;
-};
 
 int64_t now_us() {
     return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch())

@@ -73,6 +73,9 @@ public:
 
     bool can_remove(int32_t p0, int32_t p1) const; // -1 = open end
     bool remove(int32_t p0, int32_t p1);
+    // See pyspec_seq_add; -1 = open end. Throws OPTION, UNSUPPORTED; then nothing has changed.
+    void shift(int32_t p0, int32_t p1, int32_t delta);
+    Move check_shift(int32_t p0, int32_t p1, int32_t delta) const;
     // Tries what the memory can undo. Destroys its content.
     Rollback probe_rollback();
 

@@ -321,6 +321,22 @@ class Context:
         """Would `seq_rm` succeed now?"""
         return bool(self._lib.pyspec_can_seq_rm(self.handle, seq_id, p0, p1))
 
+    def seq_add(self, seq_id: int, p0: int, p1: int, delta: int) -> bool:
+        """Move positions [p0, p1) by delta; negative p0 or p1 = open end. Their K rows are turned accordingly.
+
+        False: this memory cannot, and nothing has changed. OptionError when positions would become negative or lose
+        their order.
+        """
+        try:
+            check(self._lib.pyspec_seq_add(self.handle, seq_id, p0, p1, delta))
+        except UnsupportedError:
+            return False
+        return True
+
+    def can_seq_add(self, seq_id: int, p0: int, p1: int, delta: int) -> bool:
+        """Would `seq_add` succeed now?"""
+        return bool(self._lib.pyspec_can_seq_add(self.handle, seq_id, p0, p1, delta))
+
     def seq_pos_min(self, seq_id: int = 0) -> int:
         """Smallest position in memory, -1 when empty."""
         return int(self._lib.pyspec_seq_pos_min(self.handle, seq_id))

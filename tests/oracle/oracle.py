@@ -124,6 +124,10 @@ class Oracle:
     def seq_rm(self, p0: int, p1: int) -> bool:
         return bool(self._lib.llama_memory_seq_rm(self._memory, 0, p0, p1))
 
+    def seq_add(self, p0: int, p1: int, delta: int) -> None:
+        """Move positions; K follows at the next decode."""
+        self._lib.llama_memory_seq_add(self._memory, 0, p0, p1, delta)
+
     def clear(self) -> None:
         self._lib.llama_memory_clear(self._memory, True)
 
