@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 __all__ = [
     "BusyError",
     "CancelledError",
@@ -50,7 +52,12 @@ class PairMismatchError(PyspecError):
 
 
 class ContextFullError(PyspecError):
-    """The tokens do not fit into the context."""
+    """The tokens do not fit into the context.
+
+    result: the answer so far, when a generation with on_full="error" ran into the end; else None.
+    """
+
+    result: Any = None
 
 
 class CancelledError(PyspecError):

@@ -313,6 +313,27 @@ class FakeContext:
         self.cells = saved
         return answer
 
+    def seq_add(self, seq_id: int, p0: int, p1: int, delta: int) -> bool:
+        self._alive()
+        if self.memory_kind in ("test-full", "test-no"):
+            return False
+        low, high = (0 if p0 < 0 else p0), (2**31 if p1 < 0 else p1)
+        moved = [(token, p + delta if low <= p < high else p) for token, p in self.cells]
+        positions = [position for _, position in moved]
+        if positions != sorted(set(positions)) or min(positions, default=0) < 0:
+            raise OptionError("positions lose their order")
+        self.cells = moved
+        return True
+
+    def can_seq_add(self, seq_id: int, p0: int, p1: int, delta: int) -> bool:
+        saved = list(self.cells)
+        try:
+            return self.seq_add(seq_id, p0, p1, delta)
+        except OptionError:
+            return False
+        finally:
+            self.cells = saved
+
     def seq_pos_max(self, seq_id: int) -> int:
         return self.cells[-1][1] if self.cells else -1
 

@@ -9,6 +9,7 @@ Order of calls within one generation:
     propose(history, last, limit)        each round, drafters in priority order until one answers
     commit(verdict, rows, mine)          after each verification, all drafters
     truncate(n_tokens)                   the history was cut (a stop inside a block, a new prompt)
+    shift(p0, p1, delta)                 the context was full: [p0, p1) left the history
     close()                              the end
 
 Threads: a drafter is used by one thread at a time. Any object with these methods and a `name` can be passed
@@ -138,8 +139,8 @@ class Drafter:
         """The history was cut to its first n_tokens tokens."""
 
     def shift(self, p0: int, p1: int, delta: int) -> None:
-        """Positions [p0, p1) left the history and later ones moved by delta. By default what follows p0 is
-        forgotten.
+        """Positions [p0, p1) left the history and later ones moved by delta = p0 - p1. By default what follows p0 is
+        forgotten; whoever keeps that catches up from the history that `propose` gets.
         """
         self.truncate(p0)
 

@@ -153,6 +153,21 @@ class DraftSimple(Drafter):
         self._agreed = min(self._agreed, n_tokens)
         self._trim(n_tokens)
 
+    def shift(self, p0: int, p1: int, delta: int) -> None:
+        """The draft context rolls as the target did; one that cannot is filled again when asked."""
+        context, seen, agreed = self.context, self._seen, self._agreed
+        behind = seen[p1:]
+        if not behind or not context.can_seq_add(0, p1, -1, 0):
+            self.truncate(p0)
+            return
+        # An interrupt leaves a list that is shorter than the context, which the next trim repairs.
+        del seen[p0:]
+        self._agreed = min(agreed, p0)
+        if not (context.seq_rm(0, p0, p1) and context.seq_add(0, p1, -1, delta)):
+            raise InternalError("the draft context refused to roll, which it had allowed")
+        seen.extend(behind)
+        self._agreed = max(self._agreed, agreed + delta)
+
     def checkpoint(self) -> int:
         return self._agreed
 

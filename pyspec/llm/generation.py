@@ -8,8 +8,9 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from pyspec.core.accept import synthetic_rates
-from pyspec.errors import CancelledError
+from pyspec.errors import CancelledError, ContextFullError
 from pyspec.llm.answer import Answer
+from pyspec.llm.context_end import ContextEnd
 from pyspec.llm.results import GenerationResult, TokenLogprob, Usage
 from pyspec.speculation.acceptance import Acceptance, Match, Rejection, Synthetic
 from pyspec.speculation.audit import audit
@@ -52,6 +53,8 @@ class Generation:
         grammar: GrammarState | None = None,
     ) -> None:
         self.finish_reason = ""
+        #: What the caller has to raise, with the result attached, when the context was full and on_full is "error".
+        self.error: ContextFullError | None = None
         self._session = session
         self._chain = chain
         self._request = request
@@ -64,6 +67,7 @@ class Generation:
         self._sampler: Sampler | None = None
         self._shadow: Sampler | None = None
         self._round: Round | None = None
+        self._end: ContextEnd | None = None
         self._rounds = RoundLog()
         self._stats = Stats(rollback_mode=session.rollback)
         self._first_token_at = 0.0
@@ -92,12 +96,9 @@ class Generation:
         self._first_token_at = self._last_token_at = perf_counter()
         self._stats.prompt_ms = 1e3 * (self._first_token_at - started)
 
-        # One limit for both rules: the tokens asked for, and the cells that are free after the prompt.
-        limit = session.target.n_ctx - len(prompt)
-        if self._request.max_tokens is not None:
-            limit = min(limit, self._request.max_tokens)
-        if limit <= 0:
-            self.finish_reason = "length"
+        end = self._end = ContextEnd(session, chain, self._request, prompt)
+        if end.limit <= 0:
+            self.finish_reason, self.error = "length", end.error()
             return
         sampler, n_fed = self._make_sampler()
         acceptance = self._make_acceptance(sampler)
@@ -130,19 +131,19 @@ class Generation:
                     n_history=n_fed + n_emitted,
                     index=n_emitted,
                 )
-            if n_emitted >= limit:
-                self.finish_reason = "length"
+            if n_emitted >= end.limit:
+                self.finish_reason, self.error = "length", end.error()
                 return
             yield
             if n_emitted == 1:
-                self._begin_control(limit)
-            verdict = step.step(emitted[-1], limit - n_emitted)
+                self._begin_control(end.limit)
+            verdict = step.step(emitted[-1], end.room(n_emitted))
             self._last_token_at = perf_counter()
             emitted = verdict.emitted
             n_emitted += len(emitted)
             self._rounds.add(chain.owner, len(verdict.draft), verdict.n_accepted, len(emitted))
         self.finish_reason = "stop"
-        session.truncate(len(prompt) + len(answer.tokens), chain)
+        session.truncate(end.in_memory(len(prompt) + len(answer.tokens)), chain)
         if session.audit:
             audit(history=session.history, target=session.target, chain=chain)
 
@@ -176,6 +177,7 @@ class Generation:
                 choices.saved,
                 controller.bank.balance,
             )
+        stats.context_rolls = 0 if self._end is None else self._end.rolls
         seconds = self._last_token_at - self._first_token_at
         stats.generation_ms = 1e3 * seconds
         stats.tokens_per_second = (n - 1) / seconds if n > 1 and seconds > 0 else 0.0

@@ -30,7 +30,9 @@ from pyspec.errors import OptionError
 from pyspec.llm.about import describe, memory_use
 from pyspec.llm.backend import Backend, core_backend
 from pyspec.llm.calls import Calls
+from pyspec.llm.chat_overflow import answer_reserve, check_overflow, drop_oldest, front_tokens
 from pyspec.llm.chat_prompt import chat_ids, prompt_ids
+from pyspec.llm.context_end import check_rolling
 from pyspec.llm.drafter_set import DrafterSet
 from pyspec.llm.generation import Generation
 from pyspec.llm.grammar import GrammarCompiler
@@ -179,7 +181,11 @@ class LLM:
         prompt), the fields of SamplingParams (temperature, top_k, top_p, min_p, typical_p, repeat_penalty,
         frequency_penalty, presence_penalty, penalty_last_n, seed, logit_bias), stop (string or strings),
         stop_token_ids, logprobs (True, or how many best candidates to list, of the model's own distribution;
-        "sampled": after the filters), drafters (for this call instead of the LLM's; "none" or []: plain).
+        "sampled": after the filters), drafters (for this call instead of the LLM's; "none" or []: plain),
+        on_full (the context is full: "stop" ends the answer, finish_reason "length"; "error" raises
+        ContextFullError, the answer so far in its `result`; "roll" forgets the middle and goes on, keeping the
+        first n_keep tokens of the prompt (None: its BOS token, -1: all of it) and removing n_discard of the
+        others (None: half) each time, so that with max_tokens=None only an end token or a stop ends it).
 
         Errors: OptionError, ContextFullError, BusyError, ClosedError, ForkError, DeviceError. cancel() gives
         a result with finish_reason "cancelled" and the text so far.
@@ -203,6 +209,8 @@ class LLM:
         stream: bool = False,
         add_generation_prompt: bool = True,
         template_kwargs: Mapping[str, Any] | None = None,
+        overflow: str = "error",
+        reserve: int | None = None,
         **options: Any,
     ) -> Any:
         """Answer a conversation: messages through the chat template, then generate. A ChatResult, or a Stream
@@ -210,8 +218,12 @@ class LLM:
 
         messages: mappings with "role" and "content", the whole conversation each time (what was processed
         before is not evaluated again). options are those of generate; other names are variables of the
-        template (enable_thinking and the like), as are template_kwargs. A conversation that no longer fits
-        raises ContextFullError with the counts.
+        template (enable_thinking and the like), as are template_kwargs.
+
+        overflow: a conversation that no longer fits raises ContextFullError with the counts ("error"), or loses
+        its oldest turns, system message kept, until `reserve` tokens are free for the answer ("drop_oldest";
+        None: max_tokens, at most a quarter of the context; the result's dropped_messages says how many messages
+        went). With on_full="roll" and no n_keep the system message is kept.
         """
         known = [*CALL_OPTIONS, *sampling_option_names(self._backend.SamplingParams)]
         variables = dict(template_kwargs or {})
@@ -221,14 +233,27 @@ class LLM:
                 raise OptionError(f"unknown option '{name}' (did you mean '{close[0]}'?)")
             variables[name] = options.pop(name)
         self._calls.check()
-        rendered = self.template.render(
-            messages, tools=tools, add_generation_prompt=add_generation_prompt, **variables
-        )
+        check_overflow(overflow)
+        messages = list(messages)
         request = self._request(options)
-        ids = chat_ids(self.model, rendered)
-        if stream:
-            return self._stream(request, ids, ChatResult)
-        return self._run(request, ids, ChatResult)
+
+        def ids_of(some: Sequence[Mapping[str, Any]], header: bool = add_generation_prompt) -> list[int]:
+            rendered = self.template.render(some, tools=tools, add_generation_prompt=header, **variables)
+            return chat_ids(self.model, rendered)
+
+        if overflow == "drop_oldest":
+            room = self.n_ctx - answer_reserve(reserve, request.max_tokens, self.n_ctx)
+            ids, dropped = drop_oldest(messages, ids_of, room)
+            if dropped:
+                log.info(
+                    "a chat of %d messages does not fit: the oldest %d are left out", len(messages), dropped
+                )
+        else:
+            ids, dropped = ids_of(messages), 0
+        if request.on_full == "roll" and request.n_keep is None:
+            request.n_keep = front_tokens(messages, ids, partial(ids_of, header=False))
+        kind = partial(ChatResult, dropped_messages=dropped)
+        return self._stream(request, ids, kind) if stream else self._run(request, ids, kind)
 
     def cancel(self) -> None:
         """End the running call soon; it returns what it has. Any thread; without a running call nothing
@@ -361,6 +386,7 @@ class LLM:
                 require_speculation(self._live_session().rollback, [item.name for item in request.drafters])
         else:
             request.drafters = None
+        check_rolling(request, self._live_session())
         return request
 
     def _generation(self, request: Request, ids: list[int], cancel: Any) -> Generation:
@@ -389,19 +415,21 @@ class LLM:
             return self._controller
         return Controller(CostTable(dict(NOMINAL), frozen=True), counted_cost=True)
 
-    def _run(self, request: Request, ids: list[int], kind: type[GenerationResult]) -> Any:
+    def _run(self, request: Request, ids: list[int], kind: Callable[..., GenerationResult]) -> Any:
         with self._calls.enter() as cancel:
             generation = self._generation(request, ids, cancel)
             for _ in generation.run():
                 pass
             return self._finish(generation, kind)
 
-    def _stream(self, request: Request, ids: list[int], kind: type[GenerationResult]) -> Stream:
+    def _stream(self, request: Request, ids: list[int], kind: Callable[..., GenerationResult]) -> Stream:
         stream = Stream(self._chunks(request, ids, kind), self.cancel, self._calls.check)
         self._streams.add(stream)
         return stream
 
-    def _chunks(self, request: Request, ids: list[int], kind: type[GenerationResult]) -> Iterator[Chunk]:
+    def _chunks(
+        self, request: Request, ids: list[int], kind: Callable[..., GenerationResult]
+    ) -> Iterator[Chunk]:
         with self._calls.enter() as cancel:
             generation = self._generation(request, ids, cancel)
             for _ in generation.run():
@@ -413,7 +441,7 @@ class LLM:
         text, tokens, logprobs = generation.answer.release(final=True)
         yield Chunk(text, tokens, logprobs, result.finish_reason, result)
 
-    def _finish(self, generation: Generation, kind: type[GenerationResult]) -> GenerationResult:
+    def _finish(self, generation: Generation, kind: Callable[..., GenerationResult]) -> GenerationResult:
         result = generation.result()
         self._last_stats = result.stats
         self._session_stats.add(result.stats)
@@ -421,9 +449,12 @@ class LLM:
             self._controller.end()
         if self._controller is not None and self._cost_store is not None:
             self._cost_store.save(self._controller.costs)
-        if kind is GenerationResult:
-            return result
-        return kind(**{name: getattr(result, name) for name in result.__dataclass_fields__})
+        if kind is not GenerationResult:
+            result = kind(**{name: getattr(result, name) for name in result.__dataclass_fields__})
+        if generation.error is not None:
+            generation.error.result = result
+            raise generation.error
+        return result
 
     def _piece(self, token: int) -> bytes:
         piece = self._pieces.get(token)

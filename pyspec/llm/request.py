@@ -21,10 +21,14 @@ if TYPE_CHECKING:
 #: Options that are not sampling parameters.
 CALL_OPTIONS = (
     "max_tokens", "stop", "stop_token_ids", "logprobs", "drafters", "parse_special", "grammar", "response_format",
-    "grammar_whitespace", "logits_processor", "acceptance", "synthetic_length", "synthetic_rates",
+    "grammar_whitespace", "logits_processor", "acceptance", "synthetic_length", "synthetic_rates", "on_full",
+    "n_keep", "n_discard",
 )  # fmt: skip
 #: How drafts may be judged.
 ACCEPTANCE = ("match", "rejection", "synthetic")
+
+#: Values of the option `on_full`.
+ON_FULL = ("stop", "roll", "error")
 
 #: Marks `drafters=` as not given.
 UNSET: Any = type("Unset", (), {"__repr__": lambda self: "UNSET"})()
@@ -38,6 +42,8 @@ class Request:
     logprobs_sampled: the distribution after the filters instead of the model's own. grammar: what the answer has to
     follow. processors: change each row of logits. acceptance: how drafts are judged; synthetic: its mean length or its
     rates.
+    on_full: what happens at the end of the context (see context_end). n_keep: tokens of the prompt that rolls keep;
+    -1: all of them; None: as few as can be. n_discard: tokens that a roll removes; None: half of the others.
     """
 
     sampling: Any
@@ -54,6 +60,9 @@ class Request:
     acceptance: str = "match"
     synthetic_length: float | None = None
     synthetic_rates: tuple[float, ...] | None = None
+    on_full: str = "stop"
+    n_keep: int | None = None
+    n_discard: int | None = None
 
 
 def sampling_option_names(sampling_params: Callable[..., Any]) -> list[str]:
@@ -81,6 +90,7 @@ def parse_request(options: Mapping[str, Any], sampling_params: Callable[..., Any
     chosen["seed"] = seed = seed % 2**64
     n_logprobs, sampled = _logprobs(options.get("logprobs"))
     sampling = sampling_params(**chosen)
+    on_full, n_keep, n_discard = _at_the_end(options)
     return Request(
         sampling=sampling,
         seed=seed,
@@ -96,6 +106,9 @@ def parse_request(options: Mapping[str, Any], sampling_params: Callable[..., Any
         ),
         processors=_processors(options.get("logits_processor")),
         **_acceptance(options, sampling),
+        on_full=on_full,
+        n_keep=n_keep,
+        n_discard=n_discard,
     )
 
 
@@ -145,6 +158,25 @@ def _max_tokens(value: Any) -> int | None:
             f"max_tokens must be a whole number >= 0, or None or -1 for no limit, not {value!r}"
         )
     return value
+
+
+def _at_the_end(options: Mapping[str, Any]) -> tuple[str, int | None, int | None]:
+    on_full = options.get("on_full", "stop")
+    if on_full not in ON_FULL:
+        raise OptionError(f"on_full must be one of {', '.join(map(repr, ON_FULL))}, not {on_full!r}")
+    values = []
+    for name, least, what in (
+        ("n_keep", -1, "a whole number >= 0, or -1 for the whole prompt"),
+        ("n_discard", 1, "a whole number >= 1"),
+    ):
+        value = options.get(name)
+        if value is not None:
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise OptionError(f"{name} must be {what}, not {value!r}")
+            if on_full != "roll":
+                raise OptionError(f"{name} is an option of on_full='roll', and on_full is {on_full!r}")
+        values.append(value)
+    return on_full, values[0], values[1]
 
 
 def _logprobs(value: Any) -> tuple[int | None, bool]:

@@ -52,7 +52,9 @@ class GenerationResult:
 
 @dataclass(slots=True)
 class ChatResult(GenerationResult):
-    """An answer in a conversation."""
+    """An answer in a conversation. dropped_messages: how many of the oldest were left out to make it fit."""
+
+    dropped_messages: int = 0
 
     @property
     def message(self) -> dict[str, Any]:

@@ -180,10 +180,14 @@ class Chain:
         """The history was cut."""
         self._tell("truncate", n_tokens)
 
-    def _tell(self, call: str, argument: Any) -> None:
+    def shift(self, p0: int, p1: int, delta: int) -> None:
+        """Positions [p0, p1) left the history, later ones moved by delta."""
+        self._tell("shift", p0, p1, delta)
+
+    def _tell(self, call: str, *arguments: Any) -> None:
         for member in self._active:
             try:
-                getattr(member.drafter, call)(argument)
+                getattr(member.drafter, call)(*arguments)
             except Exception as error:
                 self._failed(member, error)
 

@@ -105,6 +105,7 @@ class Stats:
     answer is either accepted (drafted, and the target chose it too) or chosen by the target alone: accepted +
     chosen is the length of the answer. Draft tokens behind a stop are not counted as drafted. acceptance_rule:
     how drafts were judged. controller: None when lengths were fixed. generations: how many these numbers are of.
+    context_rolls: how often the context was full and rolled.
     """
 
     rounds: int = 0
@@ -112,6 +113,7 @@ class Stats:
     drafted: int = 0
     accepted: int = 0
     chosen: int = 0
+    context_rolls: int = 0
     drafters: dict[str, DrafterStats] = field(default_factory=dict)
     active_drafters: list[str] = field(default_factory=list)
     parked_drafters: dict[str, str] = field(default_factory=dict)
@@ -158,7 +160,7 @@ class Stats:
         for name in (
             "rounds", "verifications", "drafted", "accepted", "chosen", "prompt_tokens_reused",
             "prompt_tokens_evaluated", "prompt_ms", "draft_ms", "verify_ms", "accept_ms", "generation_ms",
-            "generations",
+            "generations", "context_rolls",
         ):  # fmt: skip
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for name, drafter in other.drafters.items():

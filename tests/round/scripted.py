@@ -34,6 +34,7 @@ class Scripted(Drafter):
         self.max_draft = n
         self.wrong = wrong or (lambda token: (token + 1) % 48)
         self.told: list[int] = []
+        self.removed = 0  # tokens that rolls of the context took out of the history
         self.limits: list[int] = []
         self.proposed = 0
         self.verdicts: list[tuple[Verdict, bool]] = []
@@ -41,11 +42,12 @@ class Scripted(Drafter):
 
     def begin(self, tokens: Sequence[int]) -> None:
         self.told = list(tokens)
+        self.removed = 0
 
     def propose(self, history: Sequence[int], last: int, limit: int) -> Draft | None:
         assert list(history) == self.told
         self.limits.append(limit)
-        place = len(history) - self.n_prompt + 1
+        place = len(history) + self.removed - self.n_prompt + 1
         tokens = self.recorded[place : place + self.n]
         tokens += [7] * (self.n - len(tokens))  # behind the recorded end: anything
         tokens = [token if i < self.k else self.wrong(token) for i, token in enumerate(tokens)]
@@ -58,6 +60,11 @@ class Scripted(Drafter):
 
     def truncate(self, n_tokens: int) -> None:
         del self.told[n_tokens:]
+
+    def shift(self, p0: int, p1: int, delta: int) -> None:
+        assert p0 < p1 <= len(self.told) and delta == p0 - p1
+        del self.told[p0:p1]
+        self.removed += p1 - p0
 
     def audit(self, history: Sequence[int]) -> str | None:
         return None if self.told == list(history) else "the scripted drafter was told another history"

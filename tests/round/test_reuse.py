@@ -193,7 +193,10 @@ def test_saved_sessions(make_llm: Callable[..., LLM], source: str, goal: str) ->
         assert got.stats.accepted > 0
 
 
-@pytest.mark.parametrize("state", [b"", b"PYSPECS1", b"PYSPECS1\xff\xff\xff\xff", b"nonsense" * 4])
+@pytest.mark.parametrize(
+    "state",
+    [b"", b"PYSPECS2", b"PYSPECS2" + b"\xff" * 8, b"PYSPECS2" + b"\0\0\0\0\1\0\0\0FAKE", b"nonsense" * 4],
+)
 def test_broken_states_are_refused(make_llm: Callable[..., LLM], state: bytes) -> None:
     llm = make_llm(looping())
     expected = llm.generate([5, 6, 7], max_tokens=10, temperature=0).tokens
