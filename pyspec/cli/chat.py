@@ -28,6 +28,7 @@ def chat(
     seed: opt.Seed = None,
     template: opt.TemplateOption = None,
     n_ctx: opt.NCtx = 4096,
+    on_full: opt.OnFull = "stop",
     type_k: opt.TypeK = "f16",
     type_v: opt.TypeV = "f16",
     pack: opt.Pack = True,
@@ -68,6 +69,7 @@ def chat(
         if not has_template(llm, template):
             template_from_model(llm.model)  # raises the error that says what is missing and what to do
         options = sampling_options(temperature, top_k, top_p, min_p, seed, max_tokens)
+        options["on_full"] = on_full
         loop = ChatLoop(
             llm, make_reader(keep_history=not no_history), options, system=system, has_draft=draft is not None
         )

@@ -1,8 +1,8 @@
 """The conversation: messages, commands, streaming, Ctrl-C, and what happens when the context is full.
 
 Policy for a full context: the oldest exchanges are forgotten (a question and its answer together, never the system
-message) until a quarter of the context is free for the answer, and a line says so. The answer itself may still run into
-the end of the context; then it is cut, a line says so, and the next turn makes room.
+message) until the answer has room, at most a quarter of the context, and a line says so (`overflow` of LLM.chat). The
+answer itself may still run into the end of the context; then it is cut, a line says so, and the next turn makes room.
 """
 
 from __future__ import annotations
@@ -19,17 +19,13 @@ from pyspec.cli.statistics import answer_line, stats_lines
 from pyspec.drafters.registry import DrafterSpec, parse_drafters
 from pyspec.errors import CancelledError, ContextFullError, PyspecError, TemplateError
 
-#: Tokens that a template adds around a question, generously; only used to decide when to make room.
-_TEMPLATE_TOKENS = 24
-
 
 @dataclass
 class Exchange:
-    """A question and what was said to it. tokens: of both, in the prompt of later turns."""
+    """A question and what was said to it."""
 
     question: str
     answer: str
-    tokens: int
 
 
 @dataclass
@@ -90,20 +86,16 @@ class ChatLoop:
     # -------------------------------------------------------------------------------------------------------- answering
 
     def _turn(self, question: str) -> None:
-        self._make_room(len(self.llm.tokenize(question)))
         shown: list[str] = []
         result = None
         try:
-            while result is None:
-                try:
-                    result = self._answer(question, shown)
-                except ContextFullError as error:
-                    if shown or not self._forget_oldest():
-                        self._end_line()
-                        self._say(f"this message does not fit: {error}")
-                        return
+            result = self._answer(question, shown)
         except (KeyboardInterrupt, CancelledError):
             pass  # stopped before there was a result; what was shown counts
+        except ContextFullError as error:
+            self._end_line()
+            self._say(f"this message does not fit: {error}")
+            return
         except PyspecError as error:
             if isinstance(error, TemplateError) and not self.exchanges:
                 raise  # it will not work for the next message either, and nothing is lost
@@ -115,6 +107,7 @@ class ChatLoop:
         if result is not None:
             self._count(result)
             self._say(answer_line(result))
+            self._forget(result.dropped_messages // 2)
             if result.finish_reason == "length" and result.usage.total >= self.llm.n_ctx - 1:
                 self._say(
                     f"(the context of {self.llm.n_ctx} tokens is full; the next turn forgets the oldest exchanges)"
@@ -123,8 +116,7 @@ class ChatLoop:
             self._say("stopped")
         if not answer:
             return  # stopped at once: as if it had not been asked
-        tokens = len(self.llm.tokenize(question)) + len(self.llm.tokenize(answer)) + 2 * _TEMPLATE_TOKENS
-        self.exchanges.append(Exchange(question, answer, tokens))
+        self.exchanges.append(Exchange(question, answer))
 
     def _answer(self, question: str, shown: list[str]) -> Any:
         wrapper = WordWrapper(self._write, lambda: min(terminal_width(), MAX_WIDTH))
@@ -140,7 +132,9 @@ class ChatLoop:
 
         try:
             with interrupt_cancels(self.llm.cancel):
-                chunks = self.llm.chat(self._messages(question), stream=True, **self.options)
+                chunks = self.llm.chat(
+                    self._messages(question), stream=True, overflow="drop_oldest", **self.options
+                )
                 return consume(chunks, show)
         finally:
             wrapper.finish()
@@ -162,30 +156,14 @@ class ChatLoop:
 
     # ------------------------------------------------------------------------------------------------------ full context
 
-    def _make_room(self, question_tokens: int) -> None:
-        """Forget the oldest exchanges until about a quarter of the context is free for the answer."""
-        forgotten = 0
-        fixed = (
-            question_tokens
-            + _TEMPLATE_TOKENS
-            + len(self.llm.tokenize(self.system or ""))
-            + self.llm.n_ctx // 4
-        )
-        while self.exchanges and fixed + sum(exchange.tokens for exchange in self.exchanges) > self.llm.n_ctx:
-            del self.exchanges[0]
-            forgotten += 1
-        if forgotten:
+    def _forget(self, n: int) -> None:
+        """The oldest n exchanges had no room any more."""
+        if n:
+            del self.exchanges[:n]
             self._say(
-                f"(context of {self.llm.n_ctx} tokens is full: the {plural(forgotten, 'oldest exchange')} "
-                f"{'was' if forgotten == 1 else 'were'} forgotten; /reset starts afresh)"
+                f"(context of {self.llm.n_ctx} tokens is full: the {plural(n, 'oldest exchange')} "
+                f"{'was' if n == 1 else 'were'} forgotten; /reset starts afresh)"
             )
-
-    def _forget_oldest(self) -> bool:
-        if not self.exchanges:
-            return False
-        del self.exchanges[0]
-        self._say(f"(context of {self.llm.n_ctx} tokens is full: the oldest exchange was forgotten)")
-        return True
 
     # ---------------------------------------------------------------------------------------------------------- commands
 

@@ -45,6 +45,7 @@ def generate(
         bool, typer.Option("--no-stream", help="Print the answer when it is complete.  [default: in pipes]")
     ] = False,
     n_ctx: opt.NCtx = 4096,
+    on_full: opt.OnFull = "stop",
     type_k: opt.TypeK = "f16",
     type_v: opt.TypeV = "f16",
     pack: opt.Pack = True,
@@ -81,6 +82,7 @@ def generate(
         n_threads=threads,
     ) as llm:
         call = sampling_options(temperature, top_k, top_p, min_p, seed, max_tokens)
+        call["on_full"] = on_full
         if stop:
             call["stop"] = stop
         templated = not raw and has_template(llm, template)

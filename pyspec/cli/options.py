@@ -65,6 +65,12 @@ NCtx = Annotated[
         "--n-ctx", metavar="TOKENS", help="Context length, capped to what the model was trained for."
     ),
 ]
+OnFull = Annotated[
+    str,
+    typer.Option(
+        "--on-full", metavar="stop|roll", help="End of the context: stop, or forget the middle and go on."
+    ),
+]
 TypeK = Annotated[
     str, typer.Option("--type-k", metavar="TYPE", help="Type of the keys in memory: f32, f16, bf16 or q8_0.")
 ]

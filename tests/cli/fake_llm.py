@@ -5,8 +5,8 @@
 What it says: a question with "long" in it gets 300 numbered words at 20 ms each, one with "many" in
 it gets them at once, one with "wide" gets wide characters and
 emoji, one with "escape" gets terminal control characters, "code" a fenced block; everything else is answered with the
-number of messages and an echo. Tokens are words. A conversation longer than n_ctx raises ContextFullError, as the real
-thing does. FAKE_NO_TEMPLATE=1: the file has no chat template.
+number of messages and an echo. Tokens are words. A conversation longer than n_ctx raises ContextFullError or loses its
+oldest turns, as with the real thing. FAKE_NO_TEMPLATE=1: the file has no chat template.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +22,7 @@ from pyspec.cli.app import main
 from pyspec.cli.common import Runtime
 from pyspec.drafters.registry import parse_drafters
 from pyspec.errors import ContextFullError, OptionError
+from pyspec.llm.chat_overflow import answer_reserve, drop_oldest, front_length
 from pyspec.llm.results import ChatResult, Chunk, Usage
 from pyspec.speculation.stats import DrafterStats, Stats
 
@@ -50,6 +51,7 @@ class FakeLLM:
         if "progress" in options:
             options["progress"](1.0)
         self.n_ctx = n_ctx
+        self._dropped = 0
         self._cancelled = threading.Event()
         keys = {} if os.environ.get("FAKE_NO_TEMPLATE") else {"tokenizer.chat_template": b"{{ messages }}"}
         self.model = SimpleNamespace(path=path, metadata=keys, meta_str=keys.get)
@@ -69,8 +71,16 @@ class FakeLLM:
     def cancel(self) -> None:
         self._cancelled.set()
 
-    def chat(self, messages: list[dict[str, str]], *, stream: bool = False, **options: Any) -> Any:
+    def chat(
+        self, messages: list[dict[str, str]], *, stream: bool = False, overflow: str = "error", **options: Any
+    ) -> Any:
         question = messages[-1]["content"]
+        self._dropped = 0
+        if overflow == "drop_oldest":
+            room = self.n_ctx - answer_reserve(None, options.get("max_tokens"), self.n_ctx)
+            _, self._dropped = drop_oldest(messages, _words, room)
+        n_front = front_length(messages)
+        messages = [*messages[:n_front], *messages[n_front + self._dropped :]]
         roles = "".join(message["role"][0] for message in messages)
         delay = 0.0
         if "long" in question or "many" in question:
@@ -86,7 +96,7 @@ class FakeLLM:
             raise ValueError("something unexpected")
         else:
             words = [f"[{roles}] ", "you ", "said: ", question]
-        prompt = sum(len(message["content"].split()) for message in messages)
+        prompt = len(_words(messages))
         return (
             self._answer(words, prompt, delay, options)
             if stream
@@ -133,8 +143,19 @@ class FakeLLM:
             stats.drafters[name] = DrafterStats(12, 10, 31, 27, [10, 10, 11], [10, 9, 8], 12.0)
         tokens = list(range(len(said)))
         return ChatResult(
-            "".join(said), tokens, None, reason, Usage(prompt, len(said)), stats, options.get("seed") or 7
+            "".join(said),
+            tokens,
+            None,
+            reason,
+            Usage(prompt, len(said)),
+            stats,
+            options.get("seed") or 7,
+            dropped_messages=self._dropped,
         )
+
+
+def _words(messages: Sequence[Mapping[str, Any]]) -> list[int]:
+    return [0] * sum(len(message["content"].split()) for message in messages)
 
 
 if __name__ == "__main__":
