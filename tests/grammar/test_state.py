@@ -231,10 +231,10 @@ def test_tokens_that_span_symbols(compiler: Callable[..., GrammarCompiler], fami
     ]
     assert len(spans) > 30
     for token, text in spans[::5]:
-        quoted = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
         half = len(text) // 2
+        halves = f'a: {_quote(text[:half])}\nb: {_quote(text[half:])} | "q"'
         symbols = Grammar.lark(
-            f'%llguidance {{"no_forcing": true}}\nstart: "x" a b c\na: {_quote(text[:half])}\nb: {_quote(text[half:])} | "q"\nc: "!" | "?"'
+            f'%llguidance {{"no_forcing": true}}\nstart: "x" a b c\n{halves}\nc: "!" | "?"'
         )
         state = compiled.start(symbols)
         draft = [*spell(state, "x"), token, *spell(state, "!")]

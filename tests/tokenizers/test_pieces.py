@@ -26,6 +26,11 @@ def test_the_alphabet_is_a_permutation_with_gpt2s_landmarks():
 def test_characters_outside_the_alphabet_stand_for_themselves():
     assert undo_byte_alphabet("Ġ漢\u200dĊ".encode()) == " 漢\u200d\n".encode()
     assert undo_byte_alphabet(b"\xff\xfe") == b"\xff\xfe"
+    alphabet = byte_alphabet()
+    for code in range(0x500):
+        byte = alphabet.index(chr(code)) if chr(code) in alphabet else None
+        expected = chr(code).encode() if byte is None else bytes([byte])
+        assert undo_byte_alphabet(f"\u0120{chr(code)}".encode()) == b" " + expected
 
 
 def test_bpe_pieces_by_type():

@@ -135,3 +135,14 @@ def test_missing_scores_are_zero():
     vocab = spm_vocab(_PIECES, add_space_prefix=False)
     object.__setattr__(vocab, "scores", ())
     assert _texts(vocab, "abc") == ["ab", "c"]  # leftmost
+
+
+def test_continuation_has_no_space_in_front() -> None:
+    """Text in the middle: no BOS, and the space that starts a text stays away."""
+    vocab = spm_vocab([("a", -1.0), ("b", -2.0), ("ab", -3.0), ("\u2581", -4.0), ("\u2581ab", -5.0)])
+    tokenizer = make_tokenizer(vocab)
+    assert token_texts(vocab, tokenizer.encode("ab")) == ["<s>", "\u2581ab"]
+    assert token_texts(vocab, tokenizer.encode_continuation("ab")) == ["ab"]
+    assert token_texts(vocab, tokenizer.encode_continuation(b" ab")) == ["\u2581ab"]
+    assert tokenizer.encode_continuation("") == []
+    assert tokenizer.pieces() == [tokenizer.piece(token) for token in range(vocab.n_tokens)]
