@@ -83,10 +83,13 @@ def _library_text(grammar: Grammar) -> str:
     from llguidance import LLMatcher
 
     if grammar.kind == "json_schema":
-        # As defaults, so that a schema's own "x-guidance" object may say otherwise.
-        options: dict[str, Any] = {"whitespace_flexible": grammar.whitespace}
         try:
-            return str(LLMatcher.grammar_from_json_schema(grammar.text, defaults=options))
+            # As defaults, so that a schema's own "x-guidance" object may say otherwise.
+            return str(
+                LLMatcher.grammar_from_json_schema(
+                    grammar.text, defaults={"whitespace_flexible": grammar.whitespace}
+                )
+            )
         except ValueError as error:
             raise GrammarError(f"the JSON schema cannot be used: {error}") from None
     if grammar.kind == "regex":

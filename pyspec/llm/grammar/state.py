@@ -94,11 +94,9 @@ class GrammarState:
                 raise GrammarError(
                     f"token {text[n]} ({piece!r}) was emitted where the grammar does not allow it"
                 )
-            matcher = self._matcher.deep_copy()
-            if not matcher.consume_tokens(text):
-                raise GrammarError(f"the grammar cannot follow the text: {matcher.get_error()}")
-            self._matcher = matcher
-            self._finished = bool(matcher.is_stopped())
+            if not self._matcher.consume_tokens(text):
+                self._fail("the grammar cannot follow the text")
+            self._finished = bool(self._matcher.is_stopped())
         if n_text < len(tokens):
             if not self.accepting:
                 raise GrammarError(
