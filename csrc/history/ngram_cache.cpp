@@ -41,7 +41,7 @@ void NgramCache::grown(size_t from) {
 
 void NgramCache::cutting(size_t n, bool withdrawn) {
     if (learn_ && !withdrawn) {
-        for (size_t i = n; i < tokens_.size(); ++i) {
+        for (size_t i = n; i < tokens_.size() && dynamic_.n_entries() < max_learnt; ++i) {
             each_ngram(i, [&](size_t, const NgramKey & key) { dynamic_.add(key, tokens_[i]); });
         }
     }

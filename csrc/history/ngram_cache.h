@@ -28,6 +28,9 @@ namespace pyspec {
 // need (ngram_counts.h).
 class NgramCache final : public NgramDrafter {
 public:
+    // From this many n-grams on (about 100 MB) the dynamic table takes in no more.
+    static constexpr size_t max_learnt = size_t{1} << 20;
+
     // learn: the dynamic table takes in the text that leaves the history by begin, truncate and remove.
     NgramCache(size_t n_max, int32_t n_vocab, bool learn)
         : NgramDrafter(n_max, n_evidence), n_vocab_(n_vocab), learn_(learn) {}

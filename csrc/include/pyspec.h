@@ -666,7 +666,8 @@ typedef struct pyspec_ngram_params {
     int32_t n_min;     /* MOD: shorter drafts are dropped, 0..m (default 2) */
     int32_t n_entries; /* MOD: size of the table, 8 bytes each, 1024..2^24 (default 2^17) */
     int32_t n_vocab;   /* CACHE: ids in files are below; 1 or more, no default */
-    bool learn;        /* CACHE: the dynamic table takes in text that leaves the history (default false) */
+    bool learn;        /* CACHE: the dynamic table takes in text that leaves the history, until it has 2^20 n-grams
+                        * (default false) */
 } pyspec_ngram_params;
 
 /* OPTION for an unknown kind. */

@@ -7,7 +7,8 @@ where there are any. Rule, thresholds and file format are llama.cpp's (lookup ca
 can be used), and a draft has at most 8 tokens as there.
 
 save=1 writes the dynamic file when the drafter is closed: what it held, plus the counts of all text of the session. Until
-then, text that leaves the history (the next conversation, a rolled context) is added to the dynamic table in memory.
+then, text that leaves the history (the next conversation, a rolled context) is added to the dynamic table in memory, as
+long as that has fewer than 2^20 n-grams (about 100 MB).
 The file is replaced as a whole; of two sessions that save to one file the last wins.
 
 Gaps of llama.cpp's drafter of this name that are closed here: n-grams that cross from one round to the next are not

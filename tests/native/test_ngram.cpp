@@ -187,6 +187,25 @@ void test_sums_of_counts() {
     CHECK_ERROR(parse_ngram_counts(write_ngram_counts(a), 9, "a"), PYSPEC_FILE_FORMAT, "token id 9");
 }
 
+// What leaves the history is learnt until the table is full.
+void test_learning_ends() {
+    NgramCache cache(8, 1'000'000, true);
+    Tokens text(300'000);
+    for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<int32_t>(i);
+    cache.begin(text.data(), 1000);
+    cache.begin(nullptr, 0);
+    CHECK_EQ(cache.dynamic_counts().n_entries(), 4u * 1000 - 10);
+    CHECK_EQ(cache.context_counts().n_entries(), 0u);
+    cache.begin(text.data() + 1000, text.size() - 1000);
+    cache.begin(nullptr, 0);
+    const size_t full = cache.dynamic_counts().n_entries();
+    CHECK(full >= NgramCache::max_learnt && full < NgramCache::max_learnt + 4);
+    cache.begin(text.data(), 1000);
+    cache.begin(nullptr, 0);
+    CHECK_EQ(cache.dynamic_counts().n_entries(), full);
+    CHECK(cache.memory_bytes() < size_t{400} << 20);
+}
+
 void test_record() {
     // The prior at some points of the published fit.
     CHECK(std::abs(acceptance_prior(1, 1, 1, 1, 0) - 1 / (1 + std::exp(1.41 - 0.83 * std::log(2.0) - 0.40))) < 1e-6);
@@ -296,6 +315,7 @@ int main() {
     test_index();
     test_counts();
     test_sums_of_counts();
+    test_learning_ends();
     test_record();
     test_options();
     test_interface();
