@@ -196,7 +196,7 @@ void SuffixAutomaton::undo_structure(const Logged & log) noexcept {
         remove_transitions(newest);
         states_.pop_back();
     }
-    // Newest first: erasing from a table in the reverse order of insertion moves nothing.
+    // Newest first: fans are a stack.
     for (size_t i = chain_.size(); i-- > 0;) remove_newest_transition(chain_[i]);
     if (log.created) states_.pop_back();
 }

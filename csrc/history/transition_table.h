@@ -2,9 +2,9 @@
 // with linear probing, shared by all states. The transitions of one state are chained by token, newest first, so that
 // they can be enumerated and copied.
 //
-// The layout is a function of the sequence of insertions: the hash has no seed and no pointer enters it. Erasing what
-// was inserted last restores the bytes, unless the table grew in between; then the contents are equal and the capacity
-// is not.
+// The layout is a function of the sequence of insertions: the hash has no seed and no pointer enters it. Erasing all
+// that was inserted since some moment restores the bytes of that moment, because later entries never displaced earlier
+// ones; unless the table grew in between, then the contents are equal and the capacity is not.
 //
 // One thread at a time. Growing may throw std::bad_alloc and then leaves the table as it was.
 #pragma once
