@@ -82,16 +82,8 @@ int32_t Sampler::draw_draft(const LogitRow & raw, std::vector<WeightedToken> & l
     distribution(raw, law);
     if (params_.temperature <= 0.0f) return law[0].token;
     // A key of its own too: a drafter whose seed is chosen apart from the target's must not meet the target's stream.
-    const uint64_t key = draft_seed_ ^ 0x85EBCA6BC2B2AE35u;
-    int32_t best       = -1;
-    double best_score  = 0.0;
-    for (const WeightedToken & t : law) {
-        if (t.p <= 0.0) continue;
-        const Noise noise{key, static_cast<uint64_t>(index_), Purpose::draft};
-        const double score = std::log(t.p) + noise.gumbel(t.token);
-        if (best < 0 || score > best_score) best = t.token, best_score = score;
-    }
-    return best;
+    const Noise own{draft_seed_ ^ 0x85EBCA6BC2B2AE35u, static_cast<uint64_t>(index_), Purpose::draft};
+    return gumbel_max(law, own);
 }
 
 } // namespace pyspec

@@ -20,6 +20,11 @@ struct Candidate {
     double p; // probability among the candidates as of the last softmax; meaningless before
 };
 
+struct WeightedToken {
+    int32_t token;
+    double p;
+};
+
 struct CandidateList {
     std::vector<Candidate> items;
     size_t n_sorted = 0; // items[0 .. n_sorted) are the best of all items, in order (logit descending, id ascending)

@@ -1,5 +1,6 @@
 #include "sampling/gumbel_max.h"
 
+#include <cmath>
 #include <limits>
 
 namespace pyspec {
@@ -29,6 +30,20 @@ int32_t gumbel_max(const CandidateList & list, double temperature, const Noise &
         const double score = quiet + gumbel_from_uniform(u);
         if (best < 0 || score > best_score || (score == best_score && c.token < best)) {
             best       = c.token;
+            best_score = score;
+        }
+    }
+    return best;
+}
+
+int32_t gumbel_max(const std::vector<WeightedToken> & weights, const Noise & noise) noexcept {
+    int32_t best      = -1;
+    double best_score = 0.0;
+    for (const WeightedToken & t : weights) {
+        if (t.p <= 0.0) continue;
+        const double score = std::log(t.p) + noise.gumbel(t.token);
+        if (best < 0 || score > best_score) {
+            best       = t.token;
             best_score = score;
         }
     }

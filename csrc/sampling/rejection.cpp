@@ -1,6 +1,7 @@
 #include "sampling/rejection.h"
 
 #include "sampling/accept_loop.h"
+#include "sampling/gumbel_max.h"
 
 #include <algorithm>
 #include <cmath>
@@ -40,17 +41,6 @@ DraftLaw checked(DraftLaw law, int32_t place) {
                                           place, sum));
     }
     return law;
-}
-
-int32_t draw(const std::vector<WeightedToken> & law, const Noise & noise) noexcept {
-    int32_t best      = -1;
-    double best_score = 0.0;
-    for (const WeightedToken & t : law) {
-        if (t.p <= 0.0) continue;
-        const double score = std::log(t.p) + noise.gumbel(t.token);
-        if (best < 0 || score > best_score) best = t.token, best_score = score;
-    }
-    return best;
 }
 
 } // namespace
@@ -104,7 +94,7 @@ RejectionVerdict accept_rejection(Sampler & sampler, const Verification & v, con
             accepted = sampler.noise(Purpose::accept).uniform(0) < chance;
         }
         if (accepted) return {{v.draft[i], 0.0}, true};
-        return {{draw(residual_law(p, law), sampler.noise(Purpose::residual)), 0.0}, false};
+        return {{gumbel_max(residual_law(p, law), sampler.noise(Purpose::residual)), 0.0}, false};
     });
     return {verdict.n_out, verdict.n_accepted, n_coins};
 }

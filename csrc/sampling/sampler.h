@@ -27,11 +27,6 @@ struct Choice {
     double surprise; // -log2 of its probability among the candidates; only with mirostat, else 0
 };
 
-struct WeightedToken {
-    int32_t token;
-    double p;
-};
-
 class Sampler {
 public:
     // Errors: OPTION, see validate().

@@ -15,7 +15,7 @@ using namespace pyspec;
 
 namespace {
 
-constexpr int n_tokens = 200000;
+constexpr int n_tokens = 120000;
 
 // A Markov model: the law of the next token depends on the last one.
 using Table = std::vector<std::vector<float>>; // logits by last token
@@ -122,43 +122,39 @@ std::vector<double> law_after(const Toy & toy, int32_t last) {
     return p;
 }
 
-// Chi-square of the tokens that follow each context of `order` tokens in the text, or more: cells that expect fewer
-// than 5 are left out, impossible ones must be empty.
-bool follows_law(const Toy & toy, const Tokens & text, size_t order) {
-    std::map<Tokens, std::map<Tokens, int>> seen;
-    for (size_t i = 0; i + order < text.size(); ++i) {
-        ++seen[{text[i]}][Tokens(text.begin() + static_cast<std::ptrdiff_t>(i) + 1,
-                                 text.begin() + static_cast<std::ptrdiff_t>(i + 1 + order))];
+// Chi-square of the `order` tokens that follow each token of the text. Cells that expect fewer than 5 are left out,
+// impossible ones must be empty.
+bool follows_law(const Toy & toy, const Tokens & text, int order) {
+    const size_t n_vocab = toy.target.size();
+    size_t n_cells       = 1;
+    for (int i = 0; i < order; ++i) n_cells *= n_vocab;
+    std::vector<std::vector<double>> after;
+    for (size_t last = 0; last < n_vocab; ++last) after.push_back(law_after(toy, static_cast<int32_t>(last)));
+
+    std::vector<int> seen(n_vocab * n_cells), n(n_vocab);
+    const size_t span = static_cast<size_t>(order);
+    for (size_t i = 0; i + span < text.size(); ++i) {
+        size_t cell = 0;
+        for (size_t j = 0; j <= span; ++j) cell = cell * n_vocab + static_cast<size_t>(text[i + j]);
+        ++seen[cell];
+        ++n[static_cast<size_t>(text[i])];
     }
     double sum  = 0.0;
     int degrees = 0;
-    for (const auto & [context, found] : seen) {
-        int n = 0;
-        for (const auto & [next, count] : found) n += count;
-        std::map<Tokens, double> law{{{}, 1.0}};
-        for (size_t step = 0; step < order; ++step) {
-            std::map<Tokens, double> longer;
-            for (const auto & [tokens, p] : law) {
-                const std::vector<double> next = law_after(toy, tokens.empty() ? context[0] : tokens.back());
-                for (size_t v = 0; v < next.size(); ++v) {
-                    if (next[v] <= 0.0) continue;
-                    Tokens more = tokens;
-                    more.push_back(static_cast<int32_t>(v));
-                    longer[more] = p * next[v];
-                }
-            }
-            law = longer;
-        }
+    for (size_t context = 0; context < n_vocab; ++context) {
         int cells = 0;
-        for (const auto & [tokens, count] : found) {
-            if (law.count(tokens) == 0) return false;
-        }
-        for (const auto & [tokens, p] : law) {
-            const double expected = n * p;
+        for (size_t cell = 0; cell < n_cells; ++cell) {
+            double p    = 1.0;
+            size_t last = context;
+            for (size_t scale = n_cells / n_vocab, rest = cell; scale > 0; rest %= scale, scale /= n_vocab) {
+                p *= after[last][rest / scale];
+                last = rest / scale;
+            }
+            const int found = seen[context * n_cells + cell];
+            if (p <= 0.0 && found > 0) return false;
+            const double expected = n[context] * p;
             if (expected < 5.0) continue;
-            const auto at     = found.find(tokens);
-            const double diff = (at == found.end() ? 0 : at->second) - expected;
-            sum += diff * diff / expected;
+            sum += (found - expected) * (found - expected) / expected;
             ++cells;
         }
         degrees += std::max(0, cells - 1);
