@@ -194,8 +194,8 @@ def test_per_call_drafters_need_their_file_too(make_llm: Callable[..., LLM]) -> 
 
 
 def test_a_draft_file_is_never_loaded_for_nothing(make_llm: Callable[..., LLM]) -> None:
-    """C010: draft= alone means draft-simple, behind what every target has; drafters that would leave the file unused are an error; "none"
-    loads nothing.
+    """C010: draft= alone means draft-simple behind the default; drafters that would leave the file unused are
+    an error; "none" loads nothing.
     """
     target = looping()
     draft = FakeModel("draft.gguf", span=2, like=target)
