@@ -92,7 +92,7 @@ def test_confidence_follows_what_the_target_does() -> None:
     drafter.commit(Verdict([], [4, 5, 9], [4, 5, 6], 2), None, True)
     assert rates()[0] > inner and rates()[1] < final
     inner, final = rates()
-    drafter.commit(Verdict([], [9], [9, 9], 0), None, False)  # another drafter's round
+    drafter.commit(Verdict([], [9, 5, 6], [9, 5, 6], 3), None, False)  # another drafter's round
     assert rates()[0] < inner and rates()[1] == final
     inner, final = rates()
     drafter.commit(Verdict([], [4], [], 0), None, False)  # a round without a draft
