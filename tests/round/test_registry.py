@@ -39,7 +39,7 @@ def test_defaults_are_pinned(make_llm: Callable[..., LLM]) -> None:
     assert (drafter.n_draft, drafter.p_min, drafter.n_min) == (3, 0.6, 0)
     ngram = make_llm(target, drafters="ngram-simple")._chain.members[0].drafter
     assert (ngram.n, ngram.m) == (3, 16)
-    assert make_llm(target).describe()["drafters"] == []  # no draft file, no drafter
+    assert make_llm(target).describe()["drafters"] == ["suffix"]
 
 
 def test_registry_order_is_the_priority(make_llm: Callable[..., LLM]) -> None:
