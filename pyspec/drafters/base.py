@@ -105,6 +105,8 @@ class Drafter:
     #: Set by the chain for drafters to whom each token costs time: proceed(n, confidence) is asked after n
     #: tokens, with the confidence of the last one, whether another is worth drafting. None: draft up to the limit.
     proceed: Callable[[int, float], bool] | None = None
+    #: What drafting a token costs as a part of the target's plain token, before it was measured. None: unknown.
+    cost_hint: float | None = None
     #: Set by the chain: someone decides about lengths by `confidence`, so a drafter need not drop what it is
     #: unsure of.
     controlled: bool = False

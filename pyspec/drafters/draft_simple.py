@@ -58,7 +58,9 @@ class DraftSimple(Drafter):
         n_draft: int = 3,
         p_min: float = 0.6,
         n_min: int = 0,
+        cost_hint: float | None = None,
     ) -> None:
+        self.cost_hint = cost_hint
         rollback = context.probe_rollback()
         if rollback.name not in ("PART", "TAIL"):
             raise UnsupportedError(

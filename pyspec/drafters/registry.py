@@ -85,6 +85,7 @@ class DrafterParts:
     draft_context: Callable[[int], Any]
     is_end: Callable[[int], bool]
     choose: Callable[..., tuple[int, float]]
+    draft_cost: Callable[[], float | None] = lambda: None
     end_tokens: frozenset[int] = frozenset()
 
 
@@ -240,6 +241,7 @@ def _build_draft_simple(options: Mapping[str, OptionValue], parts: DrafterParts)
         n_draft=int(options["n_draft"]),
         p_min=float(options["p_min"]),
         n_min=int(options["n_min"]),
+        cost_hint=parts.draft_cost(),
     )
 
 

@@ -97,6 +97,7 @@ class DrafterSet:
                     draft_context=self._draft_context,
                     is_end=self._target.is_eog,
                     choose=self._backend.draft_choice,
+                    draft_cost=self._draft_cost,
                     end_tokens=frozenset(self._target.vocab.eog),
                 ),
             )
@@ -119,6 +120,12 @@ class DrafterSet:
                 f"{report.available_bytes / 2**20:.0f} MiB are available"
             )
         return self._backend.Context(model, **options)
+
+    def _draft_cost(self) -> float | None:
+        """Decoding reads all weights: so the files' sizes tell about the times."""
+        if self.draft_model is None:
+            return None
+        return float(self.draft_model.info.weight_bytes) / max(1, self._target.info.weight_bytes)
 
     def _opened_draft_model(self) -> Any:
         if self.draft_model is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 #: What may be lost per token for ever, as a part of plain decoding's time.
 MARGIN = 0.005
 #: The balance at the start and its upper limit, in plain tokens.
-START, LIMIT = 4.0, 40.0
+START, LIMIT = 4.0, 8.0
 
 
 class LossBank:

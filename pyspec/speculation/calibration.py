@@ -17,6 +17,9 @@ from math import exp, log
 MEMORY = 0.98
 #: Observations that "no shift" is worth.
 SHRINK = 4.0
+#: The text's own deviation from all that: observations at the first place follow it within a dozen or two.
+TOPIC_MEMORY = 0.9
+TOPIC_SHRINK = 2.0
 #: What is expected of a place before anything is drafted follows the text faster, and starts from the place before.
 RECENT_MEMORY = 0.9
 RECENT_SHRINK = 2.0
@@ -29,17 +32,29 @@ LAST_POSITION = 8
 class Calibration:
     """Corrected acceptance probabilities of one drafter."""
 
-    __slots__ = ("_bins", "_recent")
+    __slots__ = ("_bins", "_recent", "_topic", "prior")
 
     def __init__(self) -> None:
+        #: What is expected of the first place before any draft was judged.
+        self.prior = UNKNOWN
         #: key -> [observations, sum predicted, sum accepted], discounted
         self._bins: dict[int, list[float]] = {}
         #: by place: [observations, sum accepted], discounted faster
         self._recent = [[0.0, 0.0] for _ in range(LAST_POSITION + 1)]
+        #: at the first place, and behind it: observations, sum corrected by bins, sum accepted
+        self._topic = ([0.0, 0.0, 0.0], [0.0, 0.0, 0.0])
 
     def corrected(self, position: int, confidence: float | None) -> float:
         """Probability that the token at this place (from 0) is accepted when those before were."""
         predicted = UNKNOWN if confidence is None else min(max(confidence, 0.001), 0.999)
+        return _sigmoid(_logit(self._by_bin(position, confidence, predicted)) + self._topic_shift(position))
+
+    def new_text(self) -> None:
+        """What follows is another text: the last one's deviation says little about it."""
+        for topic in self._topic:
+            topic[:] = [0.25 * value for value in topic]
+
+    def _by_bin(self, position: int, confidence: float | None, predicted: float) -> float:
         found = self._bins.get(_key(position, confidence))
         if found is None:
             return predicted
@@ -48,9 +63,20 @@ class Calibration:
         observed = (accepted + SHRINK * mean) / (n + SHRINK)
         return _sigmoid(_logit(predicted) + _logit(observed) - _logit(mean))
 
+    def _topic_shift(self, position: int) -> float:
+        n, predicted, accepted = self._topic[position > 0]
+        if not n:
+            return 0.0
+        mean = predicted / n
+        return _logit((accepted + TOPIC_SHRINK * mean) / (n + TOPIC_SHRINK)) - _logit(mean)
+
     def observe(self, position: int, confidence: float | None, accepted: bool) -> None:
         """The target reached this place and chose the drafted token, or not."""
         predicted = UNKNOWN if confidence is None else min(max(confidence, 0.001), 0.999)
+        topic = self._topic[position > 0]
+        topic[0] = TOPIC_MEMORY * topic[0] + 1.0
+        topic[1] = TOPIC_MEMORY * topic[1] + self._by_bin(position, confidence, predicted)
+        topic[2] = TOPIC_MEMORY * topic[2] + (1.0 if accepted else 0.0)
         found = self._bins.setdefault(_key(position, confidence), [0.0, 0.0, 0.0])
         found[0] = MEMORY * found[0] + 1.0
         found[1] = MEMORY * found[1] + predicted
@@ -61,7 +87,7 @@ class Calibration:
 
     def expected(self, n: int) -> list[float]:
         """Probabilities at the first n places before anything is drafted, by what drafts were worth lately."""
-        found, before = [], UNKNOWN
+        found, before = [], self.prior
         for place in range(n):
             seen, accepted = self._recent[min(place, LAST_POSITION)]
             before = (accepted + RECENT_SHRINK * before) / (seen + RECENT_SHRINK)

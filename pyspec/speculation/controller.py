@@ -40,12 +40,19 @@ if TYPE_CHECKING:
 MAX_DRAFT = 31
 #: The rate of the last rounds: sums that forget at this rate per round (about 64 rounds).
 RATE_MEMORY = 1 - 1 / 64
-#: A model drafter has to promise this much more than what is on offer without it.
-LEAD = 1.03
+#: Tokens by which a draft has to beat plain decoding: estimates are not better than that.
+MARGIN_TOKENS = 0.03
+#: A model drafter is asked when it promises this part of what the best text draft does. Below one: that draft was
+#: chosen for its high estimate, so the estimate is more likely too high than too low.
+LEAD = 0.92
 #: Tokens of an answer that are expected when nothing is known, for deciding whether a draft model should read the
 #: prompt. Its reading has to be earned back twice.
 EXPECTED_TOKENS = 128.0
-EARN_BACK = 2.0
+EARN_BACK = 1.25
+#: Rounds of a generation before that is decided: what text drafters make of it has to be seen first.
+ROUNDS_BEFORE_READING = 6
+#: Part of the time since the last try that trying a drafter again may cost.
+TRY_SHARE = 0.02
 
 
 @dataclass(slots=True)
@@ -82,6 +89,7 @@ class Controller:
         self._answer_tokens = EXPECTED_TOKENS
         self._n_emitted = 0
         self._limit = 0
+        self._rounds = 0
         # of the round being decided
         self._drafting = 0.0
         self._owner: DrafterRecord | None = None
@@ -99,8 +107,12 @@ class Controller:
         self.choices = Choices()
         self._n_emitted = 0
         self._limit = limit
+        self._rounds = 0
+        if self.costs.known:
+            self._emitted, self._spent = 1.0, self.costs.time(1)  # this text is another one
         for record in self._records.values():
             record.forget_proposal()
+            record.calibration.new_text()
 
     def end(self) -> None:
         """It has ended; how long it was is a guess for the next."""
@@ -146,6 +158,7 @@ class Controller:
         else:
             self.costs.observe(n_rows, max(took - self._drafting, 1e-3))
         self._n_emitted += len(emitted)
+        self._rounds += 1
         for member in chain.members:
             record = self._records.get(member.name)
             if record is not None:
@@ -199,7 +212,7 @@ class Controller:
                 rated.append((gain, spent, -number, k))
                 best_ratio = max(best_ratio, gain / spent)
         rate = self._lambda(best_ratio)
-        best, best_value = None, 1.0 - rate * plain
+        best, best_value = None, 1.0 - rate * plain + MARGIN_TOKENS
         for gain, spent, number, k in rated:
             value = gain - rate * spent
             if value > best_value:
@@ -235,15 +248,17 @@ class Controller:
             if member.is_text:
                 continue
             record = self.record(member.name)
-            record.seconds_matter = True
+            if not record.seconds_matter:
+                record.seconds_matter = True
+                record.expect(getattr(member.drafter, "cost_hint", None), plain)
             longest = min(limit, member.max_draft)
             promise = self._promise(record, longest)
             if record.resting or promise < bar * (LEAD if best is not None else 1.0):
                 if best is not None:
                     continue
                 self.choices.rests += 1
-                reading = member.n_unread(history) * record.ms_per_read_token
-                if not self.bank.covers(plain + reading + record.ms_per_token, plain) or not record.rest():
+                cost = member.n_unread(history) * record.ms_per_read_token + record.ms_per_token
+                if not record.may_try(cost, TRY_SHARE * plain) or not self.bank.covers(plain + cost, plain):
                     continue
                 self._run(chain, member, record, history, last, 1, plain, invest=False)
                 continue
@@ -273,10 +288,12 @@ class Controller:
         missing = member.n_unread(history)
         if missing < 16:
             return True
+        if self._rounds < ROUNDS_BEFORE_READING:
+            return False
         cost = missing * record.ms_per_read_token
         expected = max(16.0, self._answer_tokens - self._n_emitted)
         expected = min(expected, float(self._limit - self._n_emitted))
-        saved = expected * (plain - 1.0 / promise)
+        saved = expected * (min(plain, self._spent / self._emitted) - 1.0 / promise)
         return saved > EARN_BACK * cost
 
     def _run(
@@ -332,7 +349,7 @@ class Controller:
         chances = record.proposed(draft)
         # Drafting is paid; only the rows still cost.
         gain = survival_now = 1.0
-        best_k, best_value = 0, 1.0 - rate * plain
+        best_k, best_value = 0, 1.0 - rate * plain + MARGIN_TOKENS
         for k in range(1, n + 1):
             survival_now *= chances[k - 1]
             gain += survival_now

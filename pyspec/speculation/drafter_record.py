@@ -9,6 +9,8 @@ from pyspec.speculation.calibration import Calibration
 if TYPE_CHECKING:
     from pyspec.drafters.base import Draft
 
+#: A drafter that costs time is given the benefit of the doubt, or it would never be tried.
+HOPE = 0.8
 #: Milliseconds per token before anything was measured.
 FIRST_COST = 1.0
 #: Pauses of a drafter that is not worth its time, in rounds.
@@ -21,8 +23,21 @@ class DrafterRecord:
     """One drafter. Proposals are judged by the tokens that the target emits afterwards, whoever drafted them."""
 
     __slots__ = (
-        "_at", "_confidence", "_pause", "_pending", "_rest", "_score", "_timed", "_trying", "calibration", "chances",
-        "ms_per_read_token", "ms_per_token", "seconds_matter",
+        "_at",
+        "_confidence",
+        "_pause",
+        "_pending",
+        "_rest",
+        "_score",
+        "_since_try",
+        "_timed",
+        "_tries",
+        "_trying",
+        "calibration",
+        "chances",
+        "ms_per_read_token",
+        "ms_per_token",
+        "seconds_matter",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -32,7 +47,7 @@ class DrafterRecord:
         #: Its tokens cost time: it is judged by time, and may have to rest.
         self.seconds_matter = False
         self.ms_per_token = FIRST_COST
-        self.ms_per_read_token = 0.25 * FIRST_COST
+        self.ms_per_read_token = 0.2 * FIRST_COST
         self._timed = False
         self._pending: list[int] = []
         self._confidence: list[float] | None = None
@@ -41,6 +56,8 @@ class DrafterRecord:
         self._pause = 0
         self._rest = 0
         self._trying = False
+        self._tries = 0
+        self._since_try = 0
 
     def proposed(self, draft: Draft) -> list[float]:
         """A new proposal; returns the corrected probability of each of its tokens.
@@ -80,6 +97,13 @@ class DrafterRecord:
         """The text goes on elsewhere."""
         self._pending, self._at = [], 0
 
+    def expect(self, hint: float | None, plain: float) -> None:
+        """Before anything was measured: a drafted token costs this part of a plain one, reading a token a fifth of it."""
+        self.calibration.prior = HOPE
+        if hint is not None:
+            self.ms_per_token = hint * plain
+            self.ms_per_read_token = 0.2 * self.ms_per_token
+
     def timed(self, ms: float, n_tokens: int) -> None:
         """Drafting n_tokens tokens took this long."""
         per_token = ms / n_tokens
@@ -88,20 +112,25 @@ class DrafterRecord:
         else:
             self._timed = True
             self.ms_per_token = per_token
-            self.ms_per_read_token = 0.25 * per_token
+            self.ms_per_read_token = 0.2 * per_token
 
     @property
     def pause(self) -> int:
         """Rounds between two tries while it is not worth its time; 0 when it is."""
         return self._pause
 
-    def rest(self) -> bool:
-        """Not this round: it lost, or promises too little. True: it has rested long enough and should be tried with a
-        single token. The next pause is twice as long, until a try turns out right.
+    def may_try(self, cost: float, allowance: float) -> bool:
+        """It lost, or promises too little: is it time to try it with a single token? After pauses that double until a
+        try turns out right, and when a try's cost in milliseconds is within the allowance of the rounds since the last.
         """
+        self._since_try += 1
         if self._rest > 0:
             self._rest -= 1
             return False
+        if self._tries > 1 and cost > allowance * self._since_try:
+            return False
+        self._tries += 1
+        self._since_try = 0
         self._pause = min(LONGEST_PAUSE, 2 * self._pause if self._pause else FIRST_PAUSE)
         self._rest = self._pause
         self._trying = True
