@@ -136,7 +136,7 @@ void test_other_width() {
 void test_own_draws() {
     const std::vector<float> row = {1.5f, 0.2f, -0.5f, 2.0f, 2.0f, 0.9f, -3.0f, 1.0f};
     for (const SamplerParams & params : {plain(1), with(plain(0.7f), [](auto & p) { p.top_k = 4; })}) {
-        Sampler s = Sampler(params, 8).for_drafting(1.0, 5);
+        Sampler s = Sampler(params, 8).for_drafting(0.8, 5);
         std::vector<float> p(8);
         Tokens t(8);
         const size_t kept = static_cast<size_t>(s.candidates(row.data(), t.data(), p.data(), 8));
