@@ -115,6 +115,20 @@ def test_undo_leaves_no_trace(text: list[int], more: list[int]) -> None:
         assert index.guess(31, 0.0) == fresh.guess(31, 0.0)
 
 
+def test_corpus_after_cuts_long_and_short() -> None:
+    """The match in a corpus is that of the text's end after any cuts, also of what a long cut made it read again."""
+    rng = random.Random(6)
+    text = [rng.randrange(200) for _ in range(400)]
+    pair = Pair()
+    pair.add_corpus([text])
+    pair.tell("follow", 0, text[:250])
+    for cut, more in [(100, 0), (0, 5), (5, 0), (3, 0), (0, 30), (12, 7), (9, 0), (60, 2), (64, 64), (64, 1)]:
+        n = len(pair.fast) - cut
+        pair.tell("truncate", n)
+        pair.tell("follow", n, text[n : n + more])
+        assert pair.compare() == text[n + more : n + more + 31]
+
+
 def recorded_text() -> list[int]:
     """Bytes of a source file, a text with much repetition."""
     return [byte if byte <= 250 else 0 for byte in Path(__file__).read_bytes()]
