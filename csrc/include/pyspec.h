@@ -573,7 +573,7 @@ typedef struct pyspec_suffix_params {
     size_t struct_size;
     int32_t max_draft;     /* longest guess in tokens, 1..1024; default 31 */
     int64_t memory_tokens; /* tokens of the sequence and of added documents in the index, 1024..2^28, default 262144;
-                            * about 75 bytes each */
+                            * about 90 bytes each */
     int32_t n_end;
     const pyspec_token * end_tokens; /* n_end ids; a guess ends with any of them. Copied */
 } pyspec_suffix_params;

@@ -36,7 +36,7 @@ class Suffix(Drafter):
     """Drafter from the session's own text and from corpora. Owns its index; needs no model.
 
     m: longest draft. p_min: where a draft ends when no controller cuts it, as the chance of all its tokens
-    being right. memory: how much of the session's text the index holds, in units of 1024 tokens (about 75 KB
+    being right. memory: how much of the session's text the index holds, in units of 1024 tokens (about 90 KB
     each). end_tokens: a draft ends with any of them.
     """
 
