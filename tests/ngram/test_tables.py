@@ -18,7 +18,7 @@ from pyspec.drafters.registry import DRAFTER_KINDS
 from pyspec.errors import ClosedError, OptionError
 
 from .histories import tokens_of
-from .references import Mod, Simple
+from .references import MapK4v, Mod, Simple
 from .test_drafts import MAKERS, each_kind
 
 #: Names of the registry's options in the C interface.
@@ -141,6 +141,21 @@ def test_lengths_fall_and_grow(make: Callable[[], NgramDrafter]) -> None:
     assert length([3, 4, 5, 6]) == 4
     assert length(passage[2:]) == 8
     assert length(passage[2:]) == 8
+
+
+def test_four_values_and_no_more() -> None:
+    """map-k4v: a fifth value is not drafted however often it comes, but it counts against the others."""
+    for values, draft in [
+        ([10, 11, 12, 13, *[14] * 10], []),
+        ([10, 11, 12, *[14] * 10], [14]),
+        ([*[10] * 8, 11, 12, 13, 14], [10]),
+        ([*[10] * 9, 11, 12, 13, 14, 15], []),
+    ]:
+        drafter, reference = NgramMapK4v(1, 1), MapK4v(1, 1)
+        history = [token for value in values for token in (5, value)]
+        drafter.begin(history)
+        reference.begin(history)
+        assert tokens_of(drafter, history, 5) == list(reference.propose(5, 9)) == draft
 
 
 def test_bad_rounds_reset_the_table() -> None:
