@@ -29,36 +29,35 @@ def no_end(llm: LLM) -> dict[int, float]:
     return dict.fromkeys(llm.model.vocab.eog, float("-inf"))
 
 
-@pytest.mark.parametrize("kv", ["f16", "q8_0"])
+@pytest.mark.parametrize(("kv", "mode"), [("f16", "greedy"), ("q8_0", "seeded penalties")])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_four_contexts_long(
-    open_llm: Callable[..., LLM], family: str, kv: str, count_cases: Callable[[int], None]
+    open_llm: Callable[..., LLM], family: str, kv: str, mode: str, count_cases: Callable[[int], None]
 ) -> None:
     """Invariant 45: four times the context with every drafter; tokens, text and log-probabilities are those of plain
     decoding with the same rolls, target and draft hold the same tokens (the auditor)."""
     llm = open_llm(family, n_ctx=N_CTX, draft={"dtype": "q4_0"}, type_k=kv, type_v=kv)
-    for mode in ("greedy", "seeded penalties"):
-        call: dict[str, Any] = {
-            "max_tokens": 4 * N_CTX,
-            "on_full": "roll",
-            "n_keep": 5,
-            "logit_bias": no_end(llm),
-        }
-        call |= MODES[mode]
-        plain = llm.generate(TEXT, drafters="none", logprobs=1, **call)
-        assert len(plain.tokens) == 4 * N_CTX and plain.stats.context_rolls >= 6
-        wanted: list[Any] = [
-            *REGISTERED,
-            *([script(kind, plain.tokens, plain.usage.prompt)] for kind in ("oracle", "3/8")),
-        ]
-        for drafters in wanted:
-            spec = llm.generate(TEXT, drafters=drafters, logprobs=1, **call)
-            assert spec.tokens == plain.tokens
-            assert spec.text == plain.text
-            assert spec.logprobs == plain.logprobs
-            assert spec.stats.context_rolls == plain.stats.context_rolls
-            assert spec.stats.parked_drafters == {} and spec.stats.drafted > 0
-            count_cases(len(spec.tokens))
+    call: dict[str, Any] = {
+        "max_tokens": 4 * N_CTX,
+        "on_full": "roll",
+        "n_keep": 5,
+        "logit_bias": no_end(llm),
+    }
+    call |= MODES[mode]
+    plain = llm.generate(TEXT, drafters="none", logprobs=1, **call)
+    assert len(plain.tokens) == 4 * N_CTX and plain.stats.context_rolls >= 6
+    wanted: list[Any] = [
+        *REGISTERED,
+        *([script(kind, plain.tokens, plain.usage.prompt)] for kind in ("oracle", "3/8")),
+    ]
+    for drafters in wanted:
+        spec = llm.generate(TEXT, drafters=drafters, logprobs=1, **call)
+        assert spec.tokens == plain.tokens
+        assert spec.text == plain.text
+        assert spec.logprobs == plain.logprobs
+        assert spec.stats.context_rolls == plain.stats.context_rolls
+        assert spec.stats.parked_drafters == {} and spec.stats.drafted > 0
+        count_cases(len(spec.tokens))
 
 
 @pytest.mark.parametrize("family", ["llama", "gemma3", "phi3"])
@@ -87,15 +86,15 @@ def test_plain_rolling_is_what_it_says(open_llm: Callable[..., LLM], tiny: TinyF
 
 
 def test_acceptance_survives_rolls(open_llm: Callable[..., LLM]) -> None:
-    """Invariant 40 with rolls: the target's own file as draft is right most of the time, because its context rolls in the
-    same way; without turning K it would be wrong after the first. (Not always: what the draft had not read before a roll
-    it reads after it.)"""
-    llm = open_llm("llama", n_ctx=N_CTX, draft={}, drafters="draft-simple:n_draft=4,p_min=0")
+    """Invariant 40 with rolls: the target's own file as draft is right almost always (98 %), because its context rolls in
+    the same way. Filled again after each roll it would be right in 37 %, with K as it was in 11 %. What is missing is the
+    token that the draft has not seen when the target rolls: it decodes that one later, without what left."""
+    llm = open_llm("qwen2", n_ctx=N_CTX, draft={}, drafters="draft-simple:n_draft=4,p_min=0")
     stats = llm.generate(
         TEXT, max_tokens=4 * N_CTX, temperature=0, on_full="roll", logit_bias=no_end(llm)
     ).stats
     assert stats.context_rolls >= 6
-    assert stats.accepted >= 0.65 * stats.drafted
+    assert stats.accepted >= 0.9 * stats.drafted
 
 
 @pytest.mark.parametrize("drafters", REGISTERED)
