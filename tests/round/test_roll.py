@@ -20,6 +20,7 @@ from pyspec.llm.llm import LLM
 from tests.fakes import FakeContext, FakeModel, FakeVocab, default_texts, looping, shuffled
 from tests.round.scripted import KINDS, script
 from tests.round.test_equality import MODES
+from tests.round.test_stops import readable
 
 N_CTX = 64
 PROMPT = [1, 5, 6, 7, 8, 9]  # begins with BOS
@@ -231,24 +232,31 @@ def test_stops_after_rolls(make_llm: Callable[..., LLM], kind: str, offset: int)
     assert len(held) in (len(everything) - removed, len(everything) - removed - 1)
 
 
-@pytest.mark.parametrize("n_discard", [5, 30, 61])
-def test_a_stop_string_that_reaches_back_over_a_roll(make_llm: Callable[..., LLM], n_discard: int) -> None:
-    """What the stop takes away may have left the memory already."""
-    plain = make_llm(looping(), n_ctx=400)
+@pytest.mark.parametrize("kind", ["none", "oracle", "3/8"])
+@pytest.mark.parametrize("n_discard", [5, 30, 61, 63])
+def test_a_stop_string_that_reaches_back_over_a_roll(
+    make_llm: Callable[..., LLM], n_discard: int, kind: str
+) -> None:
+    """What the stop takes away may have left the memory already; what stays is what the answer has and no roll took."""
     call: dict[str, Any] = {"max_tokens": 200, "temperature": 0, "n_discard": n_discard, "on_full": "roll"}
-    llm = make_llm(looping(), n_ctx=N_CTX)
+    llm = make_llm(readable(), n_ctx=N_CTX)
     answer = llm.generate(PROMPT, **call)
-    begin = len(llm.detokenize(answer.tokens[:55]))
-    for length in (5, 20, 60):
-        stop = answer.text[begin : begin + length]
-        if answer.text.index(stop) != begin:
-            continue
-        got = llm.generate(PROMPT, stop=stop, **call)
-        assert got.text == answer.text[:begin]
-        assert got.stopped_by == stop
-        context: FakeContext = llm.core.contexts[0]
-        assert [position for _, position in context.cells] == list(range(context.n_cells))
-    assert plain.generate(PROMPT, max_tokens=40, temperature=0).tokens == answer.tokens[:40]
+    drafters: Any = "none" if kind == "none" else [script(kind, answer.tokens, len(PROMPT))]
+    rolled = 0
+    for place in (50, 57, 90):
+        begin = len(llm.detokenize(answer.tokens[:place]))
+        for length in (5, 20, 60):
+            stop = answer.text[begin : begin + length]
+            if answer.text.index(stop) != begin:
+                continue
+            got = llm.generate(PROMPT, stop=stop, drafters=drafters, **call)
+            assert got.text == answer.text[:begin]
+            assert got.stopped_by == stop
+            everything = PROMPT + got.tokens
+            held = [token for token, _ in llm.core.contexts[0].cells]
+            assert held == everything[:1] + everything[1 + n_discard * got.stats.context_rolls :]
+            rolled += got.stats.context_rolls
+    assert rolled > 3
 
 
 class TestAfterARoll:
