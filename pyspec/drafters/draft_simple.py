@@ -58,8 +58,10 @@ class DraftSimple(Drafter):
         n_draft: int = 3,
         p_min: float = 0.6,
         n_min: int = 0,
+        coupled: bool = True,
         cost_hint: float | None = None,
     ) -> None:
+        self.coupled = coupled
         self.cost_hint = cost_hint
         rollback = context.probe_rollback()
         if rollback.name not in ("PART", "TAIL"):
@@ -124,7 +126,7 @@ class DraftSimple(Drafter):
         is all there is to say.
         """
         target = self.target_sampler
-        if target is None or target.params.temperature <= 0:
+        if target is None or target.params.temperature <= 0 or not (self.coupled or self.needs_laws):
             return None
         if self._sampler is None or self._sampler_of is not target:
             if self._sampler is not None:

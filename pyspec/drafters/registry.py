@@ -241,6 +241,7 @@ def _build_draft_simple(options: Mapping[str, OptionValue], parts: DrafterParts)
         n_draft=int(options["n_draft"]),
         p_min=float(options["p_min"]),
         n_min=int(options["n_min"]),
+        coupled=bool(options["coupled"]),
         cost_hint=parts.draft_cost(),
     )
 
@@ -339,6 +340,9 @@ DRAFTER_KINDS: tuple[DrafterKind, ...] = (
                 "p_min", 0.6, 0.0, 1.0, "drafting stops when the best candidate is less probable", False
             ),
             DrafterOption("n_min", 0, 0, 1024, "shorter drafts are dropped"),
+            DrafterOption(
+                "coupled", 1, 0, 1, "above temperature 0 make the target's own draw; 0: draft the best"
+            ),
         ),
         needs_draft_model=True,
         build=_build_draft_simple,

@@ -21,7 +21,17 @@ SMALLEST = {
     "tn": ["--widths", "1-3,5", "--fill", "4"],
     "load": [],
     "round": ["--tokens", "24", "--kinds", "code"],
-    "spec": ["--tokens", "12", "--kinds", "prose,code", "--drafters", "ngram-simple:n=1,m=4"],
+    "spec": [
+        "--tokens",
+        "12",
+        "--kinds",
+        "prose,code",
+        "--drafters",
+        "ngram-simple:n=1,m=4",
+        "--controller",
+        "fixed",
+    ],
+    "acceptance": ["--tokens", "12", "--kinds", "prose"],
 }
 SPEC_KEYS = {"tok_s", "drafted", "accepted", "rounds", "same_text", "emitted", "plain_tok_s"}
 
@@ -43,7 +53,7 @@ def small_roofline(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("what", list(BENCHMARKS))
 def test_the_json_contract(what: str, tiny: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = tiny.path("llama")
-    data = run(what, model, tmp_path)
+    data = run(what, model, tmp_path, *(["--draft", str(model)] if what == "acceptance" else []))
     assert set(data) == {"what", "model", "threads", "pyspec", "peer", "ratio", "details"}
     assert (data["what"], data["model"], data["threads"]) == (what, str(model), 1)
     ours, peer, ratio = data["pyspec"], data["peer"], data["ratio"]
@@ -63,6 +73,11 @@ def test_the_json_contract(what: str, tiny: Any, tmp_path: Path, capsys: pytest.
         assert set(ours) >= {"median_us", "p95_us", "rounds"} and peer == ratio == {}
         assert 0 < ours["median_us"] <= ours["p95_us"] and ours["median_us"] < ours["wall_us"]
         assert ours["accepted"] == ours["drafted"] > 0
+    elif what == "acceptance":
+        assert len(ours) == 9 and peer == ratio == {}
+        assert all(found["emitted"] > 0 and 0 <= found["acceptance"] <= 1 for found in ours.values())
+        # the same model with the same temperature: what it draws for itself is never rejected
+        assert ours["1.0 rejection"]["accepted"] == ours["1.0 rejection"]["drafted"] > 0
     else:
         assert set(ours) == set(peer) == set(ratio) == {"code", "prose"}
         for kind, found in ours.items():
@@ -75,7 +90,7 @@ def test_the_json_contract(what: str, tiny: Any, tmp_path: Path, capsys: pytest.
     assert details["files"]["model"]["bytes"] == model.stat().st_size
     assert len(details["files"]["model"]["sha256"]) == 64
     assert details["machine"]["cpu"]
-    assert ("llama-cpp-python" in details["versions"]) == (what != "round")
+    assert ("llama-cpp-python" in details["versions"]) == (what not in ("round", "acceptance"))
     assert "pyspec" in details["versions"]
     table = capsys.readouterr().out
     assert table.startswith(f"{what}: {model}, 1 threads")
@@ -116,8 +131,8 @@ def test_json_on_stdout_moves_the_table(tiny: Any, capsys: pytest.CaptureFixture
     ("arguments", "words"),
     [
         (["sprint"], "invalid choice: 'sprint'"),
-        (["tn", "--draft", "x.gguf"], "--draft belongs to spec, not to tn"),
-        (["load", "--tokens", "9"], "--tokens belongs to decode, round, spec, not to load"),
+        (["tn", "--draft", "x.gguf"], "--draft belongs to spec, acceptance, not to tn"),
+        (["load", "--tokens", "9"], "--tokens belongs to decode, round, spec, acceptance, not to load"),
         (["tn", "--widths", "4-2"], "'4-2' is not a width"),
         (["tn", "--widths", "1,,2"], "'' is not a width"),
         (["tn", "--widths", "0"], "'0' is not a width"),
@@ -129,7 +144,7 @@ def test_json_on_stdout_moves_the_table(tiny: Any, capsys: pytest.CaptureFixture
         (["load", "--warm"], "--warm belongs to kernels, not to load"),
         (
             ["kernels", "--model", "smollm2"],
-            "--model belongs to decode, prefill, tn, load, round, spec, not to kernels",
+            "--model belongs to decode, prefill, tn, load, round, spec, acceptance, not to kernels",
         ),
         (["kernels", "--offline"], "--offline belongs to decode"),
         (["kernels", "--columns", "0"], "'0' is not a width"),

@@ -30,7 +30,7 @@ def test_defaults_are_pinned(make_llm: Callable[..., LLM]) -> None:
         "ngram-mod": {"n_match": 4, "n_min": 2, "n_max": 16, "entries": 131072},
         "ngram-cache": {"n_max": 8, "static": "", "dynamic": "", "save": 0},
         "grammar": {"m": 32},
-        "draft-simple": {"n_draft": 3, "p_min": 0.6, "n_min": 0},
+        "draft-simple": {"n_draft": 3, "p_min": 0.6, "n_min": 0, "coupled": 1},
     }
     target = looping()
     llm = make_llm(target, FakeModel("draft.gguf", span=2, like=target))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from .acceptance import acceptance
 from .contest import Settings, progress
 from .drafters import SIZES, DrafterSettings, drafters
 from .kernels import SHAPES, KernelSettings, kernels
@@ -31,9 +32,10 @@ BENCHMARKS: dict[str, Callable[[Settings], Result]] = {
     "load": load,
     "round": rounds,
     "spec": spec,
+    "acceptance": acceptance,
 }
 #: They have no peer.
-ALONE = ("round", "drafters")
+ALONE = ("round", "drafters", "acceptance")
 PEERS = [name for name in CONTESTANTS if name != "pyspec"]
 
 #: Options that only some benchmarks have, with their defaults by benchmark. Given elsewhere they are refused.
@@ -44,14 +46,14 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "offline": dict.fromkeys(BENCHMARKS, False),
     "accept_licence": dict.fromkeys(BENCHMARKS, False),
     "fill": {"decode": 128, "tn": 128},
-    "tokens": {"decode": 128, "round": 256, "spec": 256},
+    "tokens": {"decode": 128, "round": 256, "spec": 256, "acceptance": 64},
     "prompt_tokens": {"prefill": 512},
     "widths": {"tn": ()},
-    "kinds": {"round": KINDS, "spec": KINDS},
-    "draft": {"spec": None},
+    "kinds": {"round": KINDS, "spec": KINDS, "acceptance": KINDS},
+    "draft": {"spec": None, "acceptance": None},
     "drafters": {"spec": None, "drafters": None},
     "sizes": {"drafters": SIZES},
-    "n_draft": {"spec": None},
+    "n_draft": {"spec": None, "acceptance": None},
     "controller": {"spec": None},
     "types": {"kernels": ()},
     "columns": {"kernels": (1, 2, 4, 8, 16)},

@@ -14,7 +14,7 @@ from .roofline import multiplied_matrices
 class PyspecContestant(Contestant):
     """Model and Context for `decode`, `prefill` and `width`; an LLM for everything that generates."""
 
-    COMMANDS = (*Contestant.COMMANDS, "ids", "open_llm", "chat_ids", "rounds")
+    COMMANDS = (*Contestant.COMMANDS, "ids", "open_llm", "chat_ids", "rounds", "sampled")
 
     def __init__(self) -> None:
         super().__init__()
@@ -148,6 +148,29 @@ class PyspecContestant(Contestant):
             "drafted": stats.drafted,
             "accepted": stats.accepted,
             "rounds": stats.rounds,
+        }
+
+    def sampled(
+        self, ids: list[int], max_tokens: int, temperature: float, seed: int, drafters: str, acceptance: str
+    ) -> dict[str, int]:
+        """One answer of the opened LLM, sampled by temperature alone."""
+        result = self._llm.generate(
+            ids,
+            max_tokens=max_tokens,
+            temperature=temperature,
+            top_k=0,
+            top_p=1.0,
+            min_p=0.0,
+            seed=seed,
+            drafters=drafters,
+            acceptance=acceptance,
+        )
+        stats = result.stats
+        return {
+            "drafted": stats.drafted,
+            "accepted": stats.accepted,
+            "verifications": stats.verifications,
+            "emitted": len(result.tokens),
         }
 
     def load(self, path: str, *, threads: int, n_ctx: int, text: str, **options: Any) -> dict[str, float]:

@@ -122,6 +122,8 @@ def _rows(result: Result) -> list[list[str]]:
         return _kernel_rows(result)
     if result.what == "drafters":
         return _drafter_rows(result)
+    if result.what == "acceptance":
+        return _acceptance_rows(result)
     rows = [["", "pyspec", "quartiles", "peer", "quartiles", "ratio", "quartiles"]]
     keys = list(result.pyspec)
     for key in keys:
@@ -191,6 +193,16 @@ def _drafter_rows(result: Result) -> list[list[str]]:
         share = _percent(found["right"] / found["drafted"]) if found["drafted"] else "-"
         numbers = [number(found[name]) for name in COLUMNS]
         rows.append([*key.split(), *numbers, number(found["drafted"] / found["rounds"]), share])
+    return rows
+
+
+def _acceptance_rows(result: Result) -> list[list[str]]:
+    rows = [["temperature and way", "drafted", "accepted", "rate", "tokens a verification", "emitted"]]
+    for key, found in result.pyspec.items():
+        counts = [str(found[name]) for name in ("drafted", "accepted")]
+        rows.append(
+            [key, *counts, _percent(found["acceptance"]), number(found["length"]), str(found["emitted"])]
+        )
     return rows
 
 
