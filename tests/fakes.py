@@ -381,6 +381,12 @@ class SamplingParams:
     penalty_last_n: int = 64
     seed: int | None = None
     logit_bias: dict[int, float] | None = None
+    mirostat: int = 0
+
+    @property
+    def lookback(self) -> int:
+        penalties = (self.repeat_penalty != 1.0, self.frequency_penalty, self.presence_penalty)
+        return self.penalty_last_n if any(penalties) else 0
 
 
 class FakeSampler:
@@ -400,7 +406,7 @@ class FakeSampler:
     def index(self) -> int:
         return self.prompt_flags.count(False)
 
-    def candidates(self, ctx: FakeContext, i: int, cap: int) -> list[tuple[int, float]]:
+    def candidates(self, ctx: FakeContext, i: int, cap: int, mask: None = None) -> list[tuple[int, float]]:
         """(id, probability), best first."""
         p = self.params
         row = ctx.logits(i).astype(np.float64)
@@ -434,6 +440,9 @@ class FakeSampler:
     def advance(self, token: int, prompt: bool = False) -> None:
         self.tokens.append(token)
         self.prompt_flags.append(prompt)
+
+    def advance_from(self, ctx: FakeContext, i: int, token: int, mask: None = None) -> None:
+        self.advance(token)
 
     def rollback(self, n: int) -> None:
         del self.tokens[len(self.tokens) - n :], self.prompt_flags[len(self.prompt_flags) - n :]
@@ -515,7 +524,7 @@ class FakeCore:
         self.contexts.append(FakeContext(model, **options))
         return self.contexts[-1]
 
-    def make_sampler(self, params: SamplingParams, n_vocab: int) -> FakeSampler:
+    def make_sampler(self, params: SamplingParams, n_vocab: int, *, model: FakeModel) -> FakeSampler:
         self.samplers.append(FakeSampler(params, n_vocab))
         return self.samplers[-1]
 

@@ -64,11 +64,13 @@ def accept_processed(
     masks: Masks | None = None,
     end_ids: Collection[int] | None = None,
     distributions: Sequence[Law] | None = None,
+    seen: list[NDArray[np.float32]] | None = None,
 ) -> tuple[list[int], int]:
     """`Sampler.accept_match` (with distributions: `accept_rejection`) on rows that processors change first.
 
     history: all tokens up to the one that output row 0 belongs to; each processor sees it with the tokens that are emitted
-    before its row. Masks apply after the processors. On any error, also a processor's own, the sampler is as before.
+    before its row. Masks apply after the processors. seen: gets the changed rows, one for each emitted token. On any error,
+    also a processor's own, the sampler is as before.
     """
     tokens = list(history)
     emitted: list[int] = []
@@ -77,6 +79,8 @@ def accept_processed(
     try:
         for i in range(max(1, min(len(draft) + 1, n_max))):
             row = processed_row(context.logits(i), tokens, processors)[None]
+            if seen is not None:
+                seen.append(row[0])
             mask = None if masks is None else masks[i : i + 1]
             guess = draft[i : i + 1]
             n_left = min(1, n_max)  # a bad n_max is refused where all are

@@ -64,14 +64,15 @@ class Generation:
         self._max_rows = max_rows
         self._controller = controller if chain.members else None
         self._grammar = grammar
-        self._sampler: Sampler | None = None
         self._shadow: Sampler | None = None
+        self._acceptance: Acceptance | None = None
         self._round: Round | None = None
         self._end: ContextEnd | None = None
         self._rounds = RoundLog()
         self._stats = Stats(rollback_mode=session.rollback)
         self._first_token_at = 0.0
         self._last_token_at = 0.0
+        self._rates = self._synthetic_rates()
         end_ids = session.model.vocab.eog | request.stop_token_ids
         self.answer = Answer(piece, request.stops, end_ids, request.n_logprobs is not None)
 
@@ -101,7 +102,7 @@ class Generation:
             self.finish_reason, self.error = "length", end.error()
             return
         sampler, n_fed = self._make_sampler()
-        acceptance = self._make_acceptance(sampler)
+        acceptance = self._acceptance = self._make_acceptance(sampler)
         chain.prepare(
             sampler,
             controlled=self._controller is not None,
@@ -193,20 +194,15 @@ class Generation:
         )
 
     def _make_sampler(self) -> tuple[Sampler, int]:
-        """A sampler that has seen the part of the prompt that its penalties look at, and the length of that
-        part.
+        """A sampler that has seen the part of the prompt that its penalties and DRY look at, and the length of
+        that part.
         """
-        params = self._request.sampling
-        sampler: Sampler = self._backend.Sampler(params, self._session.target.n_vocab)
-        penalties = (params.repeat_penalty != 1.0, params.frequency_penalty, params.presence_penalty)
-        seen = self._prompt
-        if not any(penalties) or params.penalty_last_n == 0:
-            seen = []
-        elif params.penalty_last_n > 0:
-            seen = seen[-params.penalty_last_n :]
+        params, session = self._request.sampling, self._session
+        sampler: Sampler = self._backend.Sampler(params, session.target.n_vocab, model=session.model)
+        lookback: int = params.lookback
+        seen = self._prompt if lookback < 0 else self._prompt[-lookback:] if lookback else []
         for token in seen:
             sampler.advance(token, prompt=True)
-        self._sampler = sampler
         if self._request.logprobs_sampled:
             self._shadow = sampler.clone()
         return sampler, len(seen)
@@ -217,12 +213,18 @@ class Generation:
         if request.processors:
             options["processors"] = request.processors
         self._stats.acceptance_rule = request.acceptance
-        if request.acceptance == "synthetic":
-            n_draft = max(1, min(self._chain.max_draft, self._max_rows - 1))
-            rates = synthetic_rates(n_draft, length=request.synthetic_length, rates=request.synthetic_rates)
-            return Synthetic(target, sampler, model, rates=rates, **options)
+        if self._rates is not None:
+            return Synthetic(target, sampler, model, rates=self._rates, **options)
         kind = Rejection if request.acceptance == "rejection" else Match
         return kind(target, sampler, model, **options)
+
+    def _synthetic_rates(self) -> list[float] | None:
+        """Of the longest draft there can be; OptionError when what was asked for does not fit it."""
+        request = self._request
+        if request.acceptance != "synthetic":
+            return None
+        n_draft = max(1, min(self._chain.max_draft, self._max_rows - 1))
+        return synthetic_rates(n_draft, length=request.synthetic_length, rates=request.synthetic_rates)
 
     def _take(self, emitted: list[int]) -> bool:
         """Add a block to the answer, token by token. False: the answer ended inside it."""
@@ -243,10 +245,18 @@ class Generation:
         if self._shadow is None:
             value, top = self._backend.logprobs(target, row, token, self._request.n_logprobs or 0)
             return TokenLogprob(token, value, top)
-        # The sampler is past this row already; the shadow follows one token behind and sees the filters as
-        # they were.
-        top_k = self._request.sampling.top_k
-        candidates = self._shadow.candidates(target, row, top_k if top_k > 0 else target.n_vocab)
-        self._shadow.advance(token)
+        # The sampler is past this row already; the shadow follows one token behind and sees the filters as they were, on
+        # the row as it was: masked and processed.
+        assert self._round is not None and self._acceptance is not None
+        shadow, params, masks = self._shadow, self._request.sampling, self._round.masks
+        cap = params.top_k if params.top_k > 0 and not params.mirostat else target.n_vocab
+        mask = None if masks is None else masks[row : row + 1]
+        if self._request.processors:
+            logits = self._acceptance.rows[row]
+            candidates = shadow.candidates_array(logits, cap, mask)
+            shadow.advance_from_array(logits, token, mask)
+        else:
+            candidates = shadow.candidates(target, row, cap, mask)
+            shadow.advance_from(target, row, token, mask)
         probability = next((p for candidate, p in candidates if candidate == token), 0.0)
         return TokenLogprob(token, log(probability) if probability > 0 else float("-inf"))

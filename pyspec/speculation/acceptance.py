@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pyspec.core.accept import accept_processed
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from pyspec.core.accept import LogitsProcessor
     from pyspec.core.context import Context
     from pyspec.core.model import Model
@@ -21,11 +24,13 @@ class Acceptance(Protocol):
     The output rows of the target's last decode belong to the token before the draft and to each of its tokens.
     masks: which tokens each row allows, {rows, words} bits, or None. At least one token is emitted, at most n_max;
     the generation's sampler has advanced by them. name: of the rule, for statistics. needs_laws: drafts of drafters
-    with a distribution have to be drawn from it at random, and to carry it (Draft.distributions).
+    with a distribution have to be drawn from it at random, and to carry it (Draft.distributions). rows: those that the
+    emitted tokens were chosen from, when processors changed them.
     """
 
     name: str
     needs_laws: bool
+    rows: list[NDArray[np.float32]]
 
     def accept(self, draft: Draft | None, masks: Any, n_max: int) -> tuple[list[int], int]: ...
 
@@ -58,6 +63,7 @@ class Match:
             self.options["end_ids"] = end_ids
         self.processors = processors
         self.text = list(prompt) if processors else []
+        self.rows: list[NDArray[np.float32]] = []
 
     def accept(self, draft: Draft | None, masks: Any, n_max: int) -> tuple[list[int], int]:
         tokens = [] if draft is None else draft.tokens
@@ -69,6 +75,7 @@ class Match:
 
     def processed(self, tokens: list[int], masks: Any, n_max: int, laws: Any) -> tuple[list[int], int]:
         """The slow way, for rows that Python changes."""
+        self.rows = []
         emitted, n_accepted = accept_processed(
             self.sampler,
             self.target,
@@ -78,6 +85,7 @@ class Match:
             n_max=n_max,
             masks=masks,
             distributions=laws,
+            seen=self.rows,
             **self.options,
         )
         self.text += emitted

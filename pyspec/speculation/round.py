@@ -37,7 +37,7 @@ class Round:
 
     __slots__ = (
         "accept_seconds", "acceptance", "cancel", "chain", "controller", "draft_seconds", "grammar", "history",
-        "max_rows", "target", "verify_seconds",
+        "masks", "max_rows", "target", "verify_seconds",
     )  # fmt: skip
 
     def __init__(
@@ -57,6 +57,8 @@ class Round:
         self.chain = chain
         self.controller = controller
         self.grammar = grammar
+        #: What each row of the last decode was allowed to emit, {rows, words} bits; None: anything.
+        self.masks: Any = None
         self.history = history
         self.max_rows = max_rows
         self.cancel = cancel
@@ -74,10 +76,9 @@ class Round:
 
     def first(self) -> list[int]:
         """The first token, from the last row of the prompt."""
-        masks = None
         if self.grammar is not None:
-            _, masks = self.grammar.plan([])
-        emitted, _ = self.acceptance.accept(None, masks, 1)
+            _, self.masks = self.grammar.plan([])
+        emitted, _ = self.acceptance.accept(None, self.masks, 1)
         if self.grammar is not None:
             self.grammar.commit(emitted)
         return emitted
@@ -86,15 +87,14 @@ class Round:
         """Run one round after last; emits between 1 and remaining tokens."""
         t0 = perf_counter()
         draft = self._draft(last, self.budget(remaining))
-        masks = None
         if self.grammar is not None:
-            masks = self._plan(draft)
+            self.masks = self._plan(draft)
         tokens = [] if draft is None else draft.tokens
         t1 = perf_counter()
         rows = [last, *tokens]
         self.target.decode(rows, outputs="all", cancel=self.cancel)
         t2 = perf_counter()
-        emitted, n_accepted = self.acceptance.accept(draft, masks, remaining)
+        emitted, n_accepted = self.acceptance.accept(draft, self.masks, remaining)
         verdict = Verdict(rows[: len(emitted)], emitted, tokens, n_accepted)
         self.keep(verdict)
         if self.grammar is not None:
