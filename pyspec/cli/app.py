@@ -12,6 +12,7 @@ import typer
 
 from pyspec.cli import bench, chat, check_pair, fetch, generate, inspect
 from pyspec.cli.common import PROGRAM, USAGE, Runtime, end_with, report
+from pyspec.cli.verb import Verb
 
 # click's ClickException, wherever this typer keeps it
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
@@ -54,7 +55,7 @@ for _name, _verb in (
     ("fetch", fetch.fetch),
     ("bench", bench.bench),
 ):
-    app.command(_name)(_guarded(_verb))
+    app.command(_name, cls=Verb)(_guarded(_verb))
 
 
 def _version(value: bool) -> None:

@@ -11,9 +11,10 @@ from typing import Any, Protocol
 #: Commands of the chat, for completion and /help: name, arguments, what it does.
 COMMANDS: Sequence[tuple[str, str, str]] = (
     ("/help", "", "this list"),
-    ("/stats", "", "speed and acceptance of the last answer and of the session"),
+    ("/stats", "[session]", "speed, drafters and controller of the last answer, or of all"),
     ("/system", "[TEXT]", "set the system message; without TEXT show it; - removes it"),
-    ("/drafters", "[LIST]", "set the drafters (as --drafters); without LIST show them"),
+    ("/drafters", "[LIST]", "set the drafters (as --drafters, or default); without LIST show them"),
+    ("/format", "[FILE|json|off]", "answer in JSON after a JSON schema; without a word show it"),
     ("/reset", "", "forget the conversation, keep the system message"),
     ("/quit", "", "leave (also Ctrl-D)"),
 )

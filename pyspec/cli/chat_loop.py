@@ -8,14 +8,28 @@ answer itself may still run into the end of the context; then it is cut, a line 
 from __future__ import annotations
 
 import difflib
+import re
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from pyspec.cli.chat_input import COMMANDS, Reader
-from pyspec.cli.output import MAX_WIDTH, WordWrapper, columns_table, dim, plural, printable, terminal_width
+from pyspec.cli.common import one_line
+from pyspec.cli.formats import FREE, Format, json_format
+from pyspec.cli.output import (
+    MAX_WIDTH,
+    WordWrapper,
+    bold,
+    columns_table,
+    dim,
+    plural,
+    printable,
+    terminal_width,
+)
 from pyspec.cli.session import consume, interrupt_cancels
-from pyspec.cli.statistics import answer_line, stats_lines
+from pyspec.cli.statistics import answer_line, print_stats
+from pyspec.cli.stats_table import LABEL, row, session_lines, session_summary, stats_lines
 from pyspec.drafters.registry import DrafterSpec, parse_drafters
 from pyspec.errors import CancelledError, ContextFullError, PyspecError, TemplateError
 
@@ -28,21 +42,11 @@ class Exchange:
     answer: str
 
 
-@dataclass
-class Totals:
-    """Sums over the session."""
-
-    answers: int = 0
-    tokens: int = 0
-    seconds: float = 0.0
-    drafted: int = 0
-    accepted: int = 0
-
-
 class ChatLoop:
     """One conversation with one LLM. options: those of LLM.chat (sampling, max_tokens).
 
-    has_draft: a draft file was given, so that drafters which need one can be chosen.
+    has_draft: a draft file was given, so that drafters which need one can be chosen. answer_format: what answers follow at
+    first. stats: what to print after each answer: None (a line), "table", or "json" (on stderr).
     """
 
     def __init__(
@@ -53,6 +57,8 @@ class ChatLoop:
         *,
         system: str | None = None,
         has_draft: bool = False,
+        answer_format: Format = FREE,
+        stats: str | None = None,
     ) -> None:
         self.llm = llm
         self.has_draft = has_draft
@@ -60,7 +66,8 @@ class ChatLoop:
         self.options = options
         self.system = system
         self.exchanges: list[Exchange] = []
-        self.totals = Totals()
+        self.format = answer_format
+        self.stats = stats
         self.last: Any = None
 
     def run(self, name: str) -> None:
@@ -77,7 +84,7 @@ class ChatLoop:
                 continue
             if text is None:
                 break
-            if text.startswith("/"):
+            if _is_command(text):
                 if not self._command(text):
                     break
             elif text:
@@ -105,8 +112,12 @@ class ChatLoop:
         self._end_line()
         answer = result.text if result is not None else "".join(shown)
         if result is not None:
-            self._count(result)
+            self.last = result
             self._say(answer_line(result))
+            if self.stats == "json":
+                print_stats("json", result, self.llm.session_stats)
+            elif self.stats is not None:
+                self._show_table(stats_lines(result))
             self._forget(result.dropped_messages // 2)
             if result.finish_reason == "length" and result.usage.total >= self.llm.n_ctx - 1:
                 self._say(
@@ -120,20 +131,25 @@ class ChatLoop:
 
     def _answer(self, question: str, shown: list[str]) -> Any:
         wrapper = WordWrapper(self._write, lambda: min(terminal_width(), MAX_WIDTH))
-        live = sys.stdout.isatty()
+        terminal = sys.stdout.isatty()
+        wrapped = terminal and not self.format.active  # a line break in a string would spoil JSON
 
         def show(text: str) -> None:
             shown.append(text)
-            if live:
+            if wrapped:
                 wrapper.feed(printable(text))
             else:
-                self._write(text)
+                self._write(printable(text) if terminal else text)
             sys.stdout.flush()
 
         try:
             with interrupt_cancels(self.llm.cancel):
                 chunks = self.llm.chat(
-                    self._messages(question), stream=True, overflow="drop_oldest", **self.options
+                    self._messages(question),
+                    stream=True,
+                    overflow="drop_oldest",
+                    **self.options,
+                    **self.format.options,
                 )
                 return consume(chunks, show)
         finally:
@@ -145,14 +161,6 @@ class ChatLoop:
             messages.append({"role": "user", "content": exchange.question})
             messages.append({"role": "assistant", "content": exchange.answer})
         return [*messages, {"role": "user", "content": question}]
-
-    def _count(self, result: Any) -> None:
-        self.last = result
-        self.totals.answers += 1
-        self.totals.tokens += result.usage.completion
-        self.totals.seconds += (result.stats.prompt_ms + result.stats.generation_ms) / 1000
-        self.totals.drafted += result.stats.drafted
-        self.totals.accepted += result.stats.accepted
 
     # ------------------------------------------------------------------------------------------------------ full context
 
@@ -176,7 +184,7 @@ class ChatLoop:
         if name == "/help":
             self._help()
         elif name == "/stats":
-            self._stats()
+            self._stats(argument)
         elif name == "/reset":
             self.exchanges.clear()
             self._say("conversation forgotten")
@@ -184,6 +192,8 @@ class ChatLoop:
             self._set_system(argument)
         elif name == "/drafters":
             self._set_drafters(argument)
+        elif name == "/format":
+            self._set_format(argument)
         else:
             close = difflib.get_close_matches(name, [command[0] for command in COMMANDS], n=1)
             self._say(
@@ -198,29 +208,45 @@ class ChatLoop:
         for line in columns_table(rows):
             self._say(line)
 
-    def _stats(self) -> None:
+    def _stats(self, which: str) -> None:
+        if which not in ("", "session"):
+            self._say(f"/stats shows the last answer, /stats session all of them; {which!r} is neither")
+            return
         if self.last is None:
             self._say("no answer yet")
             return
-        for line in stats_lines(self.last):
-            self._say(line)
-        totals = self.totals
-        rate = (
-            f", {100 * totals.accepted / totals.drafted:.0f} % of drafts accepted" if totals.drafted else ""
-        )
+        session = self.llm.session_stats
+        if which:
+            self._show_table(session_lines(session))
+            return
+        self._show_table(stats_lines(self.last))
+        self._show_table(["", *session_summary(session)])
         used = self.last.usage.total
-        self._say(
-            f"session   {plural(totals.answers, 'answer')}, {plural(totals.tokens, 'token')}, {totals.seconds:.1f} s{rate}"
-        )
-        self._say(f"context   {used} of {self.llm.n_ctx} tokens ({100 * used / self.llm.n_ctx:.0f} %)")
+        share = f"{100 * used / self.llm.n_ctx:.0f} %"
+        self._show_table(row("context", [f"{used} of {self.llm.n_ctx} tokens ({share})"]))
+        if session.generations > 1:
+            self._say("/stats session has the whole table of all answers")
 
     def _set_system(self, text: str) -> None:
         if text:
             self.system = None if text == "-" else text
         self._say("no system message" if self.system is None else f"system message: {self.system}")
 
+    def _set_format(self, text: str) -> None:
+        if text in ("off", "none"):
+            self.format = FREE
+        elif text:
+            try:
+                self.format = json_format(text, bool(self.format.options.get("grammar_whitespace")))
+            except PyspecError as error:
+                self._say(one_line(str(error)))
+                return
+        self._say(f"format: {self.format.shown}")
+
     def _set_drafters(self, text: str) -> None:
-        if text:
+        if text == "default":
+            self.options.pop("drafters", None)
+        elif text:
             try:
                 wanted = parse_drafters(text)
             except PyspecError as error:
@@ -252,7 +278,22 @@ class ChatLoop:
             self._write("\n")
         sys.stdout.flush()
 
+    def _show_table(self, lines: Iterable[str]) -> None:
+        """Lines that begin with a label, which stands out."""
+        self._end_line()
+        for line in lines:
+            label, rest = line[:LABEL], line[LABEL:]
+            text = bold(printable(label)) + printable(rest)
+            print(text, file=sys.stdout if sys.stdout.isatty() else sys.stderr, flush=True)
+
     def _say(self, text: str) -> None:
         """A line about the conversation; not part of it, so it stays out of a pipe."""
         self._end_line()
         print(dim(printable(text)), file=sys.stdout if sys.stdout.isatty() else sys.stderr, flush=True)
+
+
+def _is_command(text: str) -> bool:
+    """A known command, or one line that looks like one; a pasted file that begins with a slash is a message."""
+    word = text.split(maxsplit=1)[0] if text else ""
+    known = {command[0] for command in COMMANDS}
+    return word in known or ("\n" not in text and re.fullmatch(r"/[a-z-]+", word) is not None)

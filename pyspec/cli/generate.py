@@ -10,15 +10,22 @@ import typer
 from pyspec.cli import options as opt
 from pyspec.cli.common import Runtime, note
 from pyspec.cli.output import printable
+from pyspec.cli.sampling import sampling_options, takes_sampling
 
 
+@takes_sampling
 def generate(
     context: typer.Context,
     model: opt.Model,
     prompt: Annotated[str, typer.Argument(metavar="PROMPT", help="The prompt; - reads it from stdin.")],
     max_tokens: opt.MaxTokens = 1024,
     temperature: Annotated[
-        float, typer.Option("--temperature", help="Randomness; 0 always takes the most probable token.")
+        float,
+        typer.Option(
+            "--temperature",
+            rich_help_panel=opt.SAMPLING,
+            help="Randomness; 0 always takes the most probable token.",
+        ),
     ] = 0.0,
     top_k: opt.TopK = 40,
     top_p: opt.TopP = 0.95,
@@ -28,6 +35,10 @@ def generate(
     drafters: opt.Drafters = None,
     n_draft: opt.NDraft = None,
     controller: opt.Controller = None,
+    acceptance: opt.Acceptance = None,
+    schema: opt.Schema = None,
+    grammar: opt.GrammarFile = None,
+    grammar_whitespace: opt.Whitespace = False,
     system: opt.System = None,
     stop: Annotated[
         list[str] | None,
@@ -37,12 +48,15 @@ def generate(
         bool, typer.Option("--raw", help="Continue the prompt as plain text, without a template.")
     ] = False,
     template: opt.TemplateOption = None,
-    stats: Annotated[
-        bool, typer.Option("--stats", help="Print speed and acceptance on stderr afterwards.")
-    ] = False,
+    stats: opt.Stats = None,
     json: opt.Json = False,
     no_stream: Annotated[
-        bool, typer.Option("--no-stream", help="Print the answer when it is complete.  [default: in pipes]")
+        bool,
+        typer.Option(
+            "--no-stream",
+            rich_help_panel=opt.OUTPUT,
+            help="Print the answer when it is complete.  [default: in pipes]",
+        ),
     ] = False,
     n_ctx: opt.NCtx = 4096,
     on_full: opt.OnFull = "stop",
@@ -52,17 +66,28 @@ def generate(
     threads: opt.Threads = 0,
     offline: opt.Offline = False,
     accept_licence: opt.AcceptLicence = False,
+    **sampling: Any,
 ) -> None:
     """Answer one prompt. Only the answer goes to stdout; progress, statistics and errors go to stderr.
 
     PROMPT is one user message, put through the file's chat template when it has one.
     """
-    from pyspec.cli.session import consume, has_template, open_llm, sampling_options
+    from pyspec.cli.formats import chosen_format
+    from pyspec.cli.session import consume, has_template, open_llm
+    from pyspec.cli.statistics import check_stats_form
     from pyspec.errors import OptionError
 
     runtime: Runtime = context.obj
+    check_stats_form(stats)
     if raw and (system is not None or template is not None):
         raise OptionError("--raw goes without a template, so --system and --template have no place")
+    call = sampling_options(temperature, top_k, top_p, min_p, seed, max_tokens, sampling)
+    call.update(chosen_format(schema, grammar, grammar_whitespace).options)
+    call["on_full"] = on_full
+    if acceptance is not None:
+        call["acceptance"] = acceptance
+    if stop:
+        call["stop"] = stop
     if prompt == "-":
         prompt = sys.stdin.read()
     with open_llm(
@@ -81,10 +106,6 @@ def generate(
         pack_weights=pack,
         n_threads=threads,
     ) as llm:
-        call = sampling_options(temperature, top_k, top_p, min_p, seed, max_tokens)
-        call["on_full"] = on_full
-        if stop:
-            call["stop"] = stop
         templated = not raw and has_template(llm, template)
         if system is not None and not templated:
             raise OptionError(f"{model} has no chat template, so --system has no place (see --template)")
@@ -103,11 +124,10 @@ def generate(
         _finish(result, live=live, as_json=json)
     if result.finish_reason == "length" and not json:
         note("(the answer was cut: --max-tokens or the end of the context)")
-    if stats:
-        from pyspec.cli.statistics import stats_lines
+    if stats is not None:
+        from pyspec.cli.statistics import print_stats
 
-        for line in stats_lines(result):
-            note(line)
+        print_stats(stats, result)
 
 
 def _messages(system: str | None, prompt: str) -> list[dict[str, Any]]:

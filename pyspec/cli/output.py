@@ -140,6 +140,30 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def duration(ms: float) -> str:
+    """Milliseconds with three digits that matter: 3.1 ms, 212 ms, 4.52 s, 148 s."""
+    if ms < 999.5:
+        return f"{ms:.1f} ms" if ms < 99.95 else f"{ms:.0f} ms"
+    seconds = ms / 1000
+    return (
+        f"{seconds:.2f} s"
+        if seconds < 9.995
+        else f"{seconds:.1f} s"
+        if seconds < 99.95
+        else f"{seconds:.0f} s"
+    )
+
+
+def bar(share: float, columns: int) -> str:
+    """A bar of at most so many columns, in eighths of one; of # where the terminal has no blocks."""
+    eighths = round(8 * columns * min(1.0, max(0.0, share)))
+    try:
+        "█▏".encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return "#" * round(eighths / 8)
+    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
+
+
 def columns_table(rows: list[list[str]], right: frozenset[int] = frozenset()) -> Iterator[str]:
     """Lines of a plain table; columns in `right` are aligned to the right."""
     widths = [max(len(row[i]) for row in rows if i < len(row)) for i in range(max(map(len, rows)))]

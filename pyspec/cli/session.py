@@ -45,17 +45,6 @@ def has_template(llm: Any, template: str | None) -> bool:
     return template is not None or llm.model.meta_str("tokenizer.chat_template") is not None
 
 
-def sampling_options(
-    temperature: float, top_k: int, top_p: float, min_p: float, seed: int | None, max_tokens: int
-) -> dict[str, Any]:
-    """Command line values as options of LLM.generate and LLM.chat."""
-    options: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
-    if seed is not None:
-        options["seed"] = seed
-    options["max_tokens"] = None if max_tokens < 0 else max_tokens
-    return options
-
-
 def consume(chunks: Iterable[Chunk], show: Callable[[str], object]) -> GenerationResult:
     """Hand the text of every chunk to `show`; return the result that the last one carries."""
     result = None

@@ -1,15 +1,17 @@
-"""Numbers of an answer, as the line after it, the table behind --stats and /stats, and JSON."""
+"""Numbers of an answer: the line after it, and JSON. The table is in `stats_table`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
 from typing import TYPE_CHECKING, Any
 
-from pyspec.cli.output import columns_table, plural
+from pyspec.cli.output import plural
+from pyspec.cli.verb import STATS_FORMS
+from pyspec.errors import OptionError
 
 if TYPE_CHECKING:
     from pyspec.llm.results import GenerationResult
-    from pyspec.speculation.stats import DrafterStats
+    from pyspec.speculation.stats import DrafterStats, Stats
 
 _ENDINGS = {"length": "cut at the token limit", "cancelled": "stopped"}
 
@@ -27,51 +29,45 @@ def answer_line(result: GenerationResult) -> str:
         elif name in stats.active_drafters:
             parts.append(f"{name} no drafts")
     parts += [f"{name} parked: {why}" for name, why in stats.parked_drafters.items()]
+    if stats.acceptance_rule == "synthetic":
+        parts.append("SYNTHETIC acceptance: not the model's text")
     if result.finish_reason in _ENDINGS:
         parts.append(_ENDINGS[result.finish_reason])
     return " · ".join(parts)
 
 
-def stats_lines(result: GenerationResult) -> Iterator[str]:
-    """The table behind --stats: tokens, speed, every drafter, where the time went."""
-    stats, usage = result.stats, result.usage
-    reused = f", {stats.prompt_tokens_reused} of them reused" if stats.prompt_tokens_reused else ""
-    speed = 1000 * stats.prompt_tokens_evaluated / stats.prompt_ms if stats.prompt_ms > 0 else 0.0
-    by = f" by {result.stopped_by!r}" if isinstance(result.stopped_by, str) else ""
-    yield f"prompt    {plural(usage.prompt, 'token')}{reused}, {stats.prompt_ms / 1000:.2f} s, {speed:.1f} tok/s"
-    yield (
-        f"answer    {plural(usage.completion, 'token')}, {stats.generation_ms / 1000:.2f} s, "
-        f"{stats.tokens_per_second:.1f} tok/s, finished: {result.finish_reason}{by}"
-    )
-    yield f"sampling  seed {result.seed}"
-    yield (
-        f"rounds    {stats.rounds}, {stats.verifications} with a draft, "
-        f"mean acceptance length {stats.mean_acceptance_length:.2f}"
-    )
-    yield (
-        f"time      prompt {stats.prompt_ms / 1000:.2f} s, draft {stats.draft_ms / 1000:.2f} s, "
-        f"verify {stats.verify_ms / 1000:.2f} s, accept {stats.accept_ms / 1000:.2f} s"
-    )
-    if stats.rollback_mode:
-        yield f"rollback  {stats.rollback_mode}"
-    if stats.drafters:
-        yield from drafter_lines(stats.drafters)
-    elif not stats.parked_drafters:
-        yield "drafters  none"
-    for name, why in stats.parked_drafters.items():
-        yield f"{name} was parked: {why}"
+def check_stats_form(form: str | None) -> None:
+    """OptionError unless --stats may have this value."""
+    if form is not None and form not in STATS_FORMS:
+        raise OptionError(f"--stats is {' or '.join(STATS_FORMS)}, not {form!r}")
 
 
-def drafter_lines(drafters: dict[str, DrafterStats]) -> Iterator[str]:
-    """One line per drafter: calls, drafts, tokens, acceptance overall and by position in the draft."""
-    rows = [["drafter", "calls", "drafts", "drafted", "accepted", "rate", "seconds", "rate by position"]]
-    for name, drafter in drafters.items():
-        pairs = zip(drafter.per_position, drafter.proposed_per_position, strict=True)
-        positions = [f"{accepted / proposed:.2f}" for accepted, proposed in pairs if proposed]
-        shown = " ".join(positions[:8]) + (" …" if len(positions) > 8 else "")
-        counts = [str(n) for n in (drafter.calls, drafter.drafts, drafter.drafted, drafter.accepted)]
-        rows.append([name, *counts, f"{100 * drafter.acceptance:.1f} %", f"{drafter.ms / 1000:.2f}", shown])
-    yield from columns_table(rows, right=frozenset(range(1, 7)))
+def print_stats(form: str, result: GenerationResult, session: Stats | None = None, **more: Any) -> None:
+    """What --stats asks for, on stderr: an answer's table, or its JSON object as a line."""
+    if form == "json":
+        from json import dumps
+
+        print(dumps({**more, **answer_json(result, session)}), file=sys.stderr, flush=True)
+        return
+    from pyspec.cli.output import printable
+    from pyspec.cli.stats_table import stats_lines
+
+    for line in stats_lines(result):
+        print(printable(line), file=sys.stderr, flush=True)
+
+
+def answer_json(result: GenerationResult, session: Stats | None = None) -> dict[str, Any]:
+    """The numbers of an answer without the answer itself, named as in --json. session: all answers so far."""
+    data: dict[str, Any] = {
+        "finish_reason": result.finish_reason,
+        "stopped_by": result.stopped_by,
+        "seed": result.seed,
+        "usage": _usage_json(result),
+        "stats": stats_json(result.stats),
+    }
+    if session is not None:
+        data["session"] = stats_json(session)
+    return data
 
 
 def result_json(result: GenerationResult) -> dict[str, Any]:
@@ -79,7 +75,32 @@ def result_json(result: GenerationResult) -> dict[str, Any]:
     import dataclasses
 
     data = dataclasses.asdict(result)
-    data["stats"]["mean_acceptance_length"] = result.stats.mean_acceptance_length
-    data["stats"]["acceptance"] = result.stats.acceptance
-    data["usage"]["total"] = result.usage.total
+    data["stats"] = stats_json(result.stats)
+    data["usage"] = _usage_json(result)
     return data
+
+
+def stats_json(stats: Stats) -> dict[str, Any]:
+    """Counters, times in milliseconds, and what is worked out from them."""
+    import dataclasses
+
+    data = dataclasses.asdict(stats)
+    for name in ("mean_acceptance_length", "acceptance", "per_position", "draft_overhead"):
+        data[name] = getattr(stats, name)
+    data["drafters"] = {name: drafter_json(drafter) for name, drafter in stats.drafters.items()}
+    return data
+
+
+def drafter_json(drafter: DrafterStats) -> dict[str, Any]:
+    """One drafter's counters and rates."""
+    import dataclasses
+
+    data = dataclasses.asdict(drafter)
+    for name in ("acceptance", "mean_acceptance_length", "acceptance_per_position", "conditional_acceptance"):
+        data[name] = getattr(drafter, name)
+    return data
+
+
+def _usage_json(result: GenerationResult) -> dict[str, int]:
+    usage = result.usage
+    return {"prompt": usage.prompt, "completion": usage.completion, "total": usage.total}

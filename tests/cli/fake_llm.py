@@ -24,7 +24,7 @@ from pyspec.drafters.registry import parse_drafters
 from pyspec.errors import ContextFullError, OptionError
 from pyspec.llm.chat_overflow import answer_reserve, drop_oldest, front_length
 from pyspec.llm.results import ChatResult, Chunk, Usage
-from pyspec.speculation.stats import DrafterStats, Stats
+from pyspec.speculation.stats import ControllerStats, DrafterStats, Stats
 
 WIDE = "日本語の文章は空白なしで続きます。" * 8 + " 👩‍🚀 naïve café"
 LONG_LINE = (
@@ -53,6 +53,7 @@ class FakeLLM:
         self.n_ctx = n_ctx
         self._dropped = 0
         self._cancelled = threading.Event()
+        self.session_stats = Stats(generations=0)
         keys = {} if os.environ.get("FAKE_NO_TEMPLATE") else {"tokenizer.chat_template": b"{{ messages }}"}
         self.model = SimpleNamespace(path=path, metadata=keys, meta_str=keys.get)
 
@@ -90,6 +91,8 @@ class FakeLLM:
         elif "code" in question:
             words = CODE.split(" ")
             words = [word + " " for word in words[:-1]] + words[-1:]
+        elif "options" in question:
+            words = [" ".join(f"{name}={value!r}" for name, value in sorted(options.items()))]
         elif "escape" in question:
             words = [ESCAPES]
         elif "fail" in question:
@@ -137,10 +140,15 @@ class FakeLLM:
         drafters = options.get("drafters")
         names = self.wanted if drafters is None else [item.name for item in parse_drafters(drafters)]
         stats = Stats(rounds=len(said), verifications=10, drafted=31, accepted=27, active_drafters=names)
+        stats.chosen = max(0, len(said) - 27)
         stats.prompt_tokens_evaluated = prompt
         stats.prompt_ms, stats.generation_ms, stats.tokens_per_second = 100.0, 500.0, 41.24
         for name in names:
-            stats.drafters[name] = DrafterStats(12, 10, 31, 27, [10, 10, 11], [10, 9, 8], 12.0)
+            stats.drafters[name] = DrafterStats(12, 10, 31, 27, [10, 10, 11], [10, 9, 8], 12.0, 1.5, 0.5, 10)
+        if names:
+            costs = {1: 20.0, 2: 20.5, 4: 24.1, 8: 40.0}
+            stats.controller = ControllerStats(costs, {0: 3, 1: 1, 3: 7, 4: 2, 12: 1}, 2, 310.0, 45.0)
+        self.session_stats.add(stats)
         tokens = list(range(len(said)))
         return ChatResult(
             "".join(said),

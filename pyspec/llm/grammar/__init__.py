@@ -7,8 +7,8 @@ llama.cpp's grammar notation. Nothing here imports llguidance before a grammar i
 
 from __future__ import annotations
 
-from pyspec.llm.grammar.compiler import GrammarCompiler
+from pyspec.llm.grammar.compiler import GrammarCompiler, check_grammar
 from pyspec.llm.grammar.request import Grammar, requested_grammar
 from pyspec.llm.grammar.state import GrammarState
 
-__all__ = ["Grammar", "GrammarCompiler", "GrammarState", "requested_grammar"]
+__all__ = ["Grammar", "GrammarCompiler", "GrammarState", "check_grammar", "requested_grammar"]

@@ -71,11 +71,24 @@ class GrammarCompiler:
         limits = llguidance.LLParserLimits(verbose_errors=False)
         matcher = llguidance.LLMatcher(library, _library_text(grammar), log_level=0, limits=limits)
         if matcher.is_error():
-            what = "JSON schema" if grammar.kind == "json_schema" else f"{grammar.kind} grammar"
-            raise GrammarError(f"the {what} cannot be used: {matcher.get_error()}")
+            raise _unusable(grammar, matcher.get_error())
         for warning in matcher.get_grammar_warnings():
             log.warning("grammar: %s", warning)
         return matcher
+
+
+def check_grammar(grammar: Grammar) -> None:
+    """GrammarError when the grammar cannot be used, whatever the model. Needs none, so that a mistake shows at once."""
+    from llguidance import LLMatcher
+
+    reason = LLMatcher.validate_grammar(_library_text(grammar))
+    if reason:
+        raise _unusable(grammar, reason)
+
+
+def _unusable(grammar: Grammar, reason: str) -> GrammarError:
+    what = "JSON schema" if grammar.kind == "json_schema" else f"{grammar.kind} grammar"
+    return GrammarError(f"the {what} cannot be used: {reason}")
 
 
 def _library_text(grammar: Grammar) -> str:
