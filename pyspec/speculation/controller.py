@@ -257,7 +257,7 @@ class Controller:
                 if best is not None:
                     continue
                 self.choices.rests += 1
-                cost = member.n_unread(history) * record.ms_per_read_token + record.ms_per_token
+                cost = self._unread(member, history) * record.ms_per_read_token + record.ms_per_token
                 if not record.may_try(cost, TRY_SHARE * plain) or not self.bank.covers(plain + cost, plain):
                     continue
                 self._run(chain, member, record, history, last, 1, plain, invest=False)
@@ -270,6 +270,10 @@ class Controller:
             if found is not None:
                 return found
         return None
+
+    def _unread(self, member: Member, history: list[int]) -> int:
+        """Tokens it has to read first. Counted costs know nothing of earlier calls, which may have left it anywhere."""
+        return 0 if self._counted else member.n_unread(history)
 
     def _promise(self, record: DrafterRecord, limit: int) -> float:
         """Tokens per millisecond of its best length, by what it has shown."""
@@ -285,7 +289,7 @@ class Controller:
         self, member: Member, record: DrafterRecord, history: list[int], promise: float, plain: float
     ) -> bool:
         """Is it worth the time to let the drafter catch up with the history?"""
-        missing = member.n_unread(history)
+        missing = self._unread(member, history)
         if missing < 16:
             return True
         if self._rounds < ROUNDS_BEFORE_READING:
@@ -328,7 +332,7 @@ class Controller:
                     return self.bank.covers(time(n + 2) + (n + 1) * per_token, plain)
             return False
 
-        missing = member.n_unread(history)
+        missing = self._unread(member, history)
         started = self._clock()
         draft = chain.ask(member, history, last, limit, proceed)
         ms = 1e3 * (self._clock() - started)

@@ -49,7 +49,13 @@ def opened(tiny: TinyFiles, drafters: str, draft: dict[str, Any] | None, **optio
 
 
 def sampled(llm: LLM, n: int, **call: Any) -> Counter[tuple[int, ...]]:
-    return Counter(tuple(llm.generate(TEXT, max_tokens=3, seed=seed, **call).tokens) for seed in range(n))
+    """The first three tokens of answers of up to five, an end token included."""
+    found: Counter[tuple[int, ...]] = Counter()
+    for seed in range(n):
+        got = llm.generate(TEXT, max_tokens=5, seed=seed, **call)
+        ended = [] if got.stopped_by is None else [got.stopped_by]
+        found[tuple([*got.tokens, *ended][:3])] += 1
+    return found
 
 
 @pytest.mark.parametrize("kind", DRAFTERS)
@@ -57,8 +63,8 @@ def test_rejection_has_the_law_of_plain_decoding(
     tiny: TinyFiles, kind: str, count_cases: Callable[[int], None]
 ) -> None:
     """Invariant 4 end to end: the first three tokens over seeds, against the exact law. (The first is never drafted.)"""
-    rejection_laws(tiny, kind, 600)
-    count_cases(600)
+    rejection_laws(tiny, kind, 400)
+    count_cases(400)
 
 
 @pytest.mark.long
@@ -74,8 +80,10 @@ def rejection_laws(tiny: TinyFiles, kind: str, n: int) -> None:
         law, _ = first_tokens(llm.model, llm.tokenize(TEXT), 3, SamplingParams(**FEW))
         check_law(sampled(llm, n, acceptance="rejection", **FEW), law, kind)
         stats = llm.session_stats
-        if kind in ("near", "far", "chain"):
+        if kind in ("near", "chain"):
             assert 0 < stats.accepted < stats.drafted
+        if kind == "far":  # hardly a candidate in common, or none: invariant 6
+            assert stats.accepted < 0.1 * stats.drafted
         if kind == "same":  # invariant 5: with p == q everything is accepted
             assert stats.accepted == stats.drafted > n
 
@@ -86,9 +94,9 @@ def test_rejection_under_a_grammar(tiny: TinyFiles, count_cases: Callable[[int],
     with opened(tiny, *DRAFTERS["near"]) as llm:
         state = GrammarCompiler(llm.model).start(Grammar.gbnf(text))
         law, _ = first_tokens(llm.model, llm.tokenize(TEXT), 3, SamplingParams(**FEW), state)
-        check_law(sampled(llm, 600, acceptance="rejection", grammar=text, **FEW), law)
+        check_law(sampled(llm, 400, acceptance="rejection", grammar=text, **FEW), law)
         assert 0 < llm.session_stats.accepted < llm.session_stats.drafted
-        count_cases(600)
+        count_cases(400)
 
 
 def test_json_by_rejection(tiny: TinyFiles, count_cases: Callable[[int], None]) -> None:
@@ -114,15 +122,15 @@ def test_json_by_rejection(tiny: TinyFiles, count_cases: Callable[[int], None]) 
 @pytest.mark.parametrize("controller", ["fixed", "auto"])
 @pytest.mark.parametrize("kind", ["near", "chain"])
 def test_rejection_is_reproducible(tiny: TinyFiles, kind: str, controller: str) -> None:
-    """The same seed gives the same text and the same counts, in one session and in another, whatever the clock says and
-    whatever was asked between; other seeds give others."""
+    """The same seed gives the same text and the same counts, in one session and in another, whatever the clock says;
+    other seeds give others. What was asked between does not matter either, unless a drafter remembers it (suffix)."""
     drafters, draft = DRAFTERS[kind]
     call: dict[str, Any] = {"max_tokens": 40, "acceptance": "rejection", **BARE}
     found = []
     for _ in range(2):
         with opened(tiny, drafters, draft, controller=controller, audit=True) as llm:
-            for between in (None, "Another text about cats and mats, and what they thought", TEXT):
-                if between is not None:
+            for between in ("", "Another text about cats and mats, and what they thought", TEXT):
+                if between:
                     llm.generate(between, max_tokens=30, seed=9)
                 got = llm.generate(TEXT, **call)
                 stats = got.stats
@@ -130,7 +138,9 @@ def test_rejection_is_reproducible(tiny: TinyFiles, kind: str, controller: str) 
                 found.append((got.tokens, stats.drafted, stats.accepted, stats.rounds))
             other = llm.generate(TEXT, **{**call, "seed": 6})
             assert other.tokens != found[0][0]
-    assert all(one == found[0] for one in found), found
+    assert found[:3] == found[3:]
+    if kind == "near":
+        assert all(one == found[0] for one in found), found
 
 
 def test_rejection_is_refused_with_mirostat(tiny: TinyFiles) -> None:
@@ -272,8 +282,8 @@ def judged(tiny: TinyFiles, n: int) -> int:
 
 
 def test_drafts_do_not_bend_the_law(tiny: TinyFiles, count_cases: Callable[[int], None]) -> None:
-    """C033 in short: 1,000 seeds."""
-    count_cases(judged(tiny, 1000))
+    """C033 in short: 600 seeds."""
+    count_cases(judged(tiny, 600))
 
 
 @pytest.mark.long
@@ -286,11 +296,11 @@ def test_drafts_do_not_bend_the_law_over_many_seeds(
 
 @pytest.mark.parametrize("kind", ["oracle", "adversary", "real"])
 def test_generations_follow_the_law(tiny: TinyFiles, kind: str, count_cases: Callable[[int], None]) -> None:
-    """C033 through generate: 300 seeds x 3 tokens."""
+    """C033 through generate: 150 seeds x 3 tokens."""
     with opened(tiny, *DRAFTERS["near"]) as llm:
         law, _ = first_tokens(llm.model, llm.tokenize(TEXT), 3, SamplingParams(**FEW))
         found: Counter[tuple[int, ...]] = Counter()
-        for seed in range(300):
+        for seed in range(150):
             call = {"max_tokens": 3, "seed": seed, **FEW}
             plain = llm.generate(TEXT, drafters="none", **call)
             drafters = None if kind == "real" else [script(kind, plain.tokens, plain.usage.prompt)]
@@ -298,7 +308,7 @@ def test_generations_follow_the_law(tiny: TinyFiles, kind: str, count_cases: Cal
             assert got.tokens == plain.tokens
             found[tuple(got.tokens)] += 1
         check_law(found, law, kind)
-        count_cases(300)
+        count_cases(150)
 
 
 # --- synthetic
@@ -332,7 +342,7 @@ def test_synthetic_length(tiny: TinyFiles, length: float) -> None:
 
         def run(seed: int) -> Any:
             drafter = Scripted(list(range(20, 60)) * 100, len(llm.tokenize(TEXT)), 8, 8)
-            return synthetic(llm, [drafter], synthetic_length=length, max_tokens=1200, seed=seed)
+            return synthetic(llm, [drafter], synthetic_length=length, max_tokens=800, seed=seed)
 
         first, again, other = run(1), run(1), run(2)
         assert first.stats.mean_acceptance_length == pytest.approx(length, rel=0.12)
