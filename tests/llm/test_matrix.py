@@ -106,9 +106,11 @@ def opened(tiny: TinyFiles) -> Iterator[Opened]:
                 cost_table=None if controller == "fixed" else CHEAP,
             )
             if controller == "auto":  # choices by tokens alone: equal in every run
-                made[key]._controller = Controller(CostTable(dict(CHEAP), frozen=True), counted_cost=True)
+                made[key]._control.controller = Controller(
+                    CostTable(dict(CHEAP), frozen=True), counted_cost=True
+                )
             if controller == "random":
-                made[key]._controller = RandomLengths(len(made))
+                made[key]._control.controller = RandomLengths(len(made))
         return made[key]
 
     yield make
