@@ -100,7 +100,7 @@ def test_a_draft_for_another_model_is_put_to_rest(tiny: TinyFiles) -> None:
 
 @pytest.mark.parametrize("dtype", ["f32", "q4_0", "q8_0"])
 def test_widths_do_not_change_the_text(
-    open_llm: Callable[..., LLM], tiny: TinyFiles, dtype: str, count_cases: Callable[[int], None]
+    tiny: TinyFiles, dtype: str, count_cases: Callable[[int], None]
 ) -> None:
     """C032 (ggml-org/llama.cpp#25618, #27407; ml-explore/mlx-lm#1423, #1470; vllm-project/vllm#7627): a row is computed the
     same way whatever is computed beside it, so quantised models need no exception: 25 prompts, 2 to 9 rows."""
@@ -248,9 +248,7 @@ def test_after_a_grammar_error(open_llm: Callable[..., LLM]) -> None:
 # --- the same through every door
 
 
-@pytest.mark.parametrize(
-    "drafters", ["suffix:p_min=0", "ngram-mod:n_match=2,n_min=1,n_max=8", "draft-simple:p_min=0"]
-)
+@pytest.mark.parametrize("drafters", ["suffix:p_min=0", "ngram-map-k:n=1,m=4", "draft-simple:p_min=0"])
 @pytest.mark.parametrize("controller", ["fixed", "auto"])
 def test_every_door_drafts_alike(open_llm: Callable[..., LLM], drafters: str, controller: str) -> None:
     """C079 (ggml-org/llama.cpp#12968), invariant 49: equal token histories, equal drafts: through text, ids, a stream, a
