@@ -21,6 +21,7 @@ from pyspec.errors import OptionError
 from pyspec.llm.grammar import Grammar, GrammarCompiler
 from pyspec.llm.llm import LLM
 from tests.conftest import TinyFiles
+from tests.grammar.helpers import byte_tokens
 from tests.llm.laws import check_law, first_tokens
 from tests.llm.settings import BARE, SCHEMA
 from tests.round.scripted import Scripted, script
@@ -97,6 +98,22 @@ def test_rejection_under_a_grammar(tiny: TinyFiles, count_cases: Callable[[int],
         check_law(sampled(llm, 400, acceptance="rejection", grammar=text, **FEW), law)
         assert 0 < llm.session_stats.accepted < llm.session_stats.drafted
         count_cases(400)
+
+
+def test_rejection_under_a_grammar_that_forbids_much_of_the_draft(
+    tiny: TinyFiles, count_cases: Callable[[int], None]
+) -> None:
+    """Invariant 8: a drawn token that is forbidden is rejected and replaced from the residual. Left out instead, with a
+    plain draw in its place, the law would be a mixture of two."""
+    text = "root ::= [a-d] [a-d] [a-d] [a-d]"
+    with opened(tiny, *DRAFTERS["far"]) as llm:
+        state = GrammarCompiler(llm.model).start(Grammar.gbnf(text))
+        letters = byte_tokens(state.vocabulary)
+        call = {**FEW, "top_k": 0, "logit_bias": {letters[ord(c)]: 9.0 for c in "abcdwxyz"}}
+        law, _ = first_tokens(llm.model, llm.tokenize(TEXT), 3, SamplingParams(**call), state)
+        check_law(sampled(llm, 800, acceptance="rejection", grammar=text, **call), law)
+        assert 0.1 < llm.session_stats.acceptance < 0.8
+        count_cases(800)
 
 
 def test_json_by_rejection(tiny: TinyFiles, count_cases: Callable[[int], None]) -> None:
