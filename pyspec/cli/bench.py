@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import time
-from typing import Annotated, Any
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pyspec.cli import options as opt
 from pyspec.cli.common import Runtime
 
-_TEXT = (
-    "A lighthouse keeper writes down the weather, the ships and the state of the lamp every evening. "
-    "In the morning the ledger is read aloud, corrected, and carried down to the harbour office. "
-)
-_TASK = (
-    "Write a Python function that reads a CSV file of daily temperatures and prints the mean, the lowest and the highest "
-    "value of each month. Explain each step."
-)
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspec.llm.results import GenerationResult
 
 
 def bench(
@@ -27,6 +24,12 @@ def bench(
     drafters: opt.Drafters = None,
     n_draft: opt.NDraft = None,
     controller: opt.Controller = None,
+    workloads: Annotated[
+        str | None,
+        typer.Option(
+            "--workloads", metavar="LIST", help="Some of edit,code,quote,json,prose.  [default: all]"
+        ),
+    ] = None,
     tokens: Annotated[int, typer.Option("--tokens", help="Length of each answer, in tokens.")] = 128,
     prompt_tokens: Annotated[
         int, typer.Option("--prompt-tokens", help="Length of the prompt that is timed.")
@@ -34,98 +37,110 @@ def bench(
     repeat: Annotated[int, typer.Option("--repeat", help="Runs of each kind; medians are shown.")] = 3,
     n_ctx: opt.NCtx = 4096,
     threads: opt.Threads = 0,
+    plot: Annotated[
+        str | None,
+        typer.Option(
+            "--plot",
+            metavar="FILE.png",
+            rich_help_panel=opt.OUTPUT,
+            help="Draw the result (needs matplotlib).",
+        ),
+    ] = None,
+    stats: opt.Stats = None,
     json: opt.Json = False,
     offline: opt.Offline = False,
     accept_licence: opt.AcceptLicence = False,
 ) -> None:
     """Measure the speed of a model on this machine.
 
-    Loading, prompt processing and greedy generation; with drafters, also what they gain.
+    Loading, prompt processing, and greedy answers to five kinds of questions, plain and with drafters in turns: tokens per
+    second of each kind, and how many drafted tokens were accepted at each place.
     """
+    from pyspec.cli.bench_report import check_plot, report_lines, write_plot
+    from pyspec.cli.bench_run import measure
     from pyspec.cli.session import open_llm
+    from pyspec.cli.statistics import check_stats_form, print_stats
     from pyspec.errors import OptionError
 
     runtime: Runtime = context.obj
     for name, value in (("--tokens", tokens), ("--prompt-tokens", prompt_tokens), ("--repeat", repeat)):
         if value < 1:
             raise OptionError(f"{name} has to be at least 1, not {value}")
-    begin = time.perf_counter()
-    with open_llm(
-        runtime,
-        model,
-        draft,
-        offline=offline,
-        accept_licence=accept_licence,
-        template=None,
-        drafters=drafters,
-        n_draft=n_draft,
-        controller=controller,
-        n_ctx=n_ctx,
-        n_threads=threads,
-    ) as llm:
-        result: dict[str, Any] = {"model": model, "load_s": time.perf_counter() - begin}
-        result["prompt"] = _prompt_speed(llm, prompt_tokens, repeat)
-        plain = _answer_speed(llm, tokens, repeat, drafters="none")
-        result["plain"] = plain
-        if draft is not None or drafters not in (None, "none"):
-            with_drafters = _answer_speed(llm, tokens, repeat)
-            with_drafters["same_text"] = with_drafters.pop("text") == plain["text"]
-            with_drafters["speedup"] = with_drafters["tok_s"] / plain["tok_s"] if plain["tok_s"] else 0.0
-            result["with_drafters"] = with_drafters
-        del plain["text"]
+    check_stats_form(stats)
+    kinds = _kinds(workloads)
+    if plot is not None:
+        check_plot(plot)
+
+    def open_model() -> Any:
+        return open_llm(
+            runtime,
+            model,
+            draft,
+            offline=offline,
+            accept_licence=accept_licence,
+            template=None,
+            drafters=drafters,
+            n_draft=n_draft,
+            controller=controller,
+            n_ctx=n_ctx,
+            n_threads=threads,
+        )
+
+    with _progress(2 * repeat * len(kinds) if drafters != "none" else repeat * len(kinds)) as step:
+
+        def seen(kind: str, way: str, turn: int, answer: GenerationResult) -> None:
+            if stats is not None:
+                if stats == "table":
+                    print(f"{kind}, {way}, pass {turn}", file=sys.stderr)
+                print_stats(stats, answer, workload=kind, way=way, turn=turn)
+            step(kind)
+
+        result = measure(
+            open_model,
+            model,
+            kinds,
+            tokens=tokens,
+            prompt_tokens=prompt_tokens,
+            repeat=repeat,
+            drafted=drafters != "none",
+            seen=seen,
+        )
     if json:
         from json import dumps
 
-        print(dumps(result))
+        print(dumps(result.json()))
     else:
-        _print_table(result)
+        for line in report_lines(result):
+            print(line)
+    if plot is not None:
+        write_plot(result, plot)
 
 
-def _prompt_speed(llm: Any, prompt_tokens: int, repeat: int) -> dict[str, Any]:
-    from statistics import median
+def _kinds(text: str | None) -> list[str]:
+    from pyspec.cli.bench_workloads import WORKLOADS
+    from pyspec.errors import OptionError
 
-    base = llm.tokenize(_TEXT)
-    room = min(prompt_tokens, llm.n_ctx - 1)
-    body = (base * (room // len(base) + 1))[:room]
-    speeds = []
-    for run in range(repeat):
-        shifted = body[run + 1 :] + body[: run + 1]  # another beginning each time, so that nothing is reused
-        stats = llm.generate(shifted, max_tokens=1, temperature=0.0, drafters="none").stats
-        speeds.append(1000 * stats.prompt_tokens_evaluated / stats.prompt_ms if stats.prompt_ms else 0.0)
-    return {"tokens": room, "tok_s": median(speeds)}
+    kinds = list(WORKLOADS) if text is None else [word.strip() for word in text.split(",")]
+    for kind in kinds:
+        if kind not in WORKLOADS:
+            raise OptionError(f"--workloads: {kind!r} is none of {', '.join(WORKLOADS)}")
+    return list(dict.fromkeys(kinds))
 
 
-def _answer_speed(llm: Any, tokens: int, repeat: int, **options: Any) -> dict[str, Any]:
-    from statistics import median
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[str], None]]:
+    """A line on a terminal's stderr that counts answers; gone afterwards."""
+    done = 0
+    shown = sys.stderr.isatty()
 
-    from pyspec.cli.session import has_template
+    def step(kind: str) -> None:
+        nonlocal done
+        done += 1
+        if shown:
+            print(f"\r\x1b[Kbench: {done} of {total} answers ({kind})", end="", file=sys.stderr, flush=True)
 
-    runs = []
-    for _ in range(repeat):
-        call = {"max_tokens": tokens, "temperature": 0.0, **options}
-        if has_template(llm, None):
-            runs.append(llm.chat([{"role": "user", "content": _TASK}], **call))
-        else:
-            runs.append(llm.generate(_TASK, **call))
-    last = runs[-1]
-    return {
-        "tok_s": median(run.stats.tokens_per_second for run in runs),
-        "tokens": last.usage.completion,
-        "mean_acceptance_length": last.stats.mean_acceptance_length,
-        "acceptance": last.stats.acceptance,
-        "text": last.text,
-    }
-
-
-def _print_table(result: dict[str, Any]) -> None:
-    plain = result["plain"]
-    print(f"load       {result['load_s']:.2f} s")
-    print(f"prompt     {result['prompt']['tok_s']:.1f} tok/s ({result['prompt']['tokens']} tokens)")
-    print(f"plain      {plain['tok_s']:.1f} tok/s ({plain['tokens']} tokens)")
-    gained = result.get("with_drafters")
-    if gained is not None:
-        same = "same text" if gained["same_text"] else "OTHER TEXT"
-        print(
-            f"drafters   {gained['tok_s']:.1f} tok/s, {gained['speedup']:.2f} x plain, "
-            f"mean acceptance length {gained['mean_acceptance_length']:.2f}, {same}"
-        )
+    try:
+        yield step
+    finally:
+        if shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

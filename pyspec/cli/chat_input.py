@@ -11,10 +11,10 @@ from typing import Any, Protocol
 #: Commands of the chat, for completion and /help: name, arguments, what it does.
 COMMANDS: Sequence[tuple[str, str, str]] = (
     ("/help", "", "this list"),
-    ("/stats", "[session]", "speed, drafters and controller of the last answer, or of all"),
-    ("/system", "[TEXT]", "set the system message; without TEXT show it; - removes it"),
-    ("/drafters", "[LIST]", "set the drafters (as --drafters, or default); without LIST show them"),
-    ("/format", "[FILE|json|off]", "answer in JSON after a JSON schema; without a word show it"),
+    ("/stats", "[session]", "numbers of the last answer, or of all together"),
+    ("/system", "[TEXT]", "set the system message (- removes it) or show it"),
+    ("/drafters", "[LIST]", "set the drafters (as --drafters, or default) or show them"),
+    ("/format", "[FILE|json|off]", "answer in JSON, after a JSON schema, or freely; or show it"),
     ("/reset", "", "forget the conversation, keep the system message"),
     ("/quit", "", "leave (also Ctrl-D)"),
 )

@@ -29,7 +29,7 @@ from pyspec.cli.output import (
 )
 from pyspec.cli.session import consume, interrupt_cancels
 from pyspec.cli.statistics import answer_line, print_stats
-from pyspec.cli.stats_table import LABEL, row, session_lines, session_summary, stats_lines
+from pyspec.cli.stats_table import LABEL, fold, row, session_lines, session_summary, stats_lines
 from pyspec.drafters.registry import DrafterSpec, parse_drafters
 from pyspec.errors import CancelledError, ContextFullError, PyspecError, TemplateError
 
@@ -113,7 +113,9 @@ class ChatLoop:
         answer = result.text if result is not None else "".join(shown)
         if result is not None:
             self.last = result
-            self._say(answer_line(result))
+            width = terminal_width() if sys.stdout.isatty() else 10_000
+            for line in fold(answer_line(result).split(" · "), " · ", width):
+                self._say(line)
             if self.stats == "json":
                 print_stats("json", result, self.llm.session_stats)
             elif self.stats is not None:

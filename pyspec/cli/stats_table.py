@@ -51,17 +51,23 @@ def session_summary(stats: Stats) -> Iterator[str]:
 
 def row(label: str, parts: Sequence[str], between: str = " · ") -> Iterator[str]:
     """The parts behind a label, on as many lines as they need."""
-    line = cut_to(label, LABEL - 2).ljust(LABEL)
+    label = cut_to(label, LABEL - 2).ljust(LABEL)
+    for line in fold(parts, between, WIDTH - LABEL):
+        yield (label + line).rstrip()
+        label = " " * LABEL
+
+
+def fold(parts: Sequence[str], between: str, width: int) -> Iterator[str]:
+    """The parts joined, in lines of at most `width` columns unless a part alone is longer."""
+    line = ""
     for number, part in enumerate(parts):
-        piece = between + part if line[LABEL:] else part
-        if (
-            line[LABEL:]
-            and len(line) + len(piece) + (len(between.rstrip()) if number + 1 < len(parts) else 0) > WIDTH
-        ):
+        more = len(between.rstrip()) if number + 1 < len(parts) else 0
+        if line and len(line) + len(between) + len(part) + more > width:
             yield line + between.rstrip()
-            line, piece = " " * LABEL, part
-        line += piece
-    yield line.rstrip()
+            line = part
+        else:
+            line += between + part if line else part
+    yield line
 
 
 def _lines(stats: Stats, prompt: int, answer: int, ending: list[str]) -> Iterator[str]:
@@ -105,7 +111,7 @@ def _lines(stats: Stats, prompt: int, answer: int, ending: list[str]) -> Iterato
     elif not stats.parked_drafters:
         yield from row("drafters", ["none"])
     for name, why in stats.parked_drafters.items():
-        yield from row("parked", [f"{name}: {why}"])
+        yield from row("parked", f"{name}: {why}".split(), " ")
     if stats.controller is not None:
         yield ""
         yield from controller_lines(stats.controller, stats.generation_ms)
@@ -161,8 +167,8 @@ def controller_lines(controller: ControllerStats, generation_ms: float) -> Itera
     if controller.saved_ms > 0 and plain > 0:
         gain += f" ({100 * controller.saved_ms / plain:.0f} %)"
     bank = f"may still lose {duration(controller.bank_ms)}"
-    rests = f"drafters rested in {plural(controller.rests, 'round')}"
-    yield from row("controller", [gain, bank, rests])
+    rests = [f"drafters rested in {plural(controller.rests, 'round')}"] if controller.rests else []
+    yield from row("controller", [gain, bank, *rests])
     if controller.cost_ms:
         costs = [f"T({n}) {controller.cost_ms[n]:.1f}" for n in _widths(list(controller.cost_ms))]
         yield from row("costs, ms", costs, "  ")

@@ -164,8 +164,40 @@ def test_a_directory_is_no_model(run: Run, tmp_path: Path) -> None:
 
 
 def test_bench(run: Run, smollm2: str) -> None:
-    options = ["--threads", "1", "--tokens", "8", "--prompt-tokens", "16", "--repeat", "1", "--json"]
-    data = json.loads(run("bench", smollm2, "--drafters", "ngram-simple:n=2", *options, fake=False).stdout)
+    options = [
+        "--threads",
+        "1",
+        "--tokens",
+        "24",
+        "--prompt-tokens",
+        "16",
+        "--repeat",
+        "1",
+        "--workloads",
+        "quote",
+    ]
+    result = run("bench", smollm2, "--drafters", "ngram-simple:n=2", *options, "--json", fake=False)
+    data = json.loads(result.stdout)
     assert data["prompt"]["tok_s"] > 0
-    assert data["plain"]["tokens"] == 8
-    assert data["with_drafters"]["same_text"] is True
+    quote = data["workloads"]["quote"]
+    assert quote["tokens"] > 8
+    assert quote["plain"]["tok_s"] > 0
+    assert quote["with_drafters"]["same_text"] is True
+    assert data["drafters"]["ngram-simple"]["calls"] > 0
+
+
+def test_answers_follow_a_schema(run: Run, smollm2: str, tmp_path: Path) -> None:
+    file = tmp_path / "cat.json"
+    file.write_text(
+        json.dumps({"type": "object", "properties": {"legs": {"enum": [3, 4]}}, "required": ["legs"],
+                    "additionalProperties": False})
+    )  # fmt: skip
+    one = run("generate", smollm2, "A cat.", *OPTIONS, "--format", str(file), "--stats", "json", fake=False)
+    assert json.loads(one.stdout)["legs"] in (3, 4)
+    assert json.loads(one.stderr)["stats"]["drafters"]["grammar"]["calls"] > 0
+    turns = f"/format {file}\nA cat.\n/format off\nSay hello.\n/stats\n/stats session\n"
+    talk = run("chat", smollm2, *OPTIONS, stdin=turns, fake=False)
+    first, rest = talk.stdout.split("\n", 1)
+    assert json.loads(first)["legs"] in (3, 4)
+    assert not rest.startswith("{")
+    assert "2 answers" in talk.stderr

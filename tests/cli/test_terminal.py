@@ -141,17 +141,20 @@ def test_commands(terminal: Callable[..., Any], some_file: str) -> None:
         "/reset",
         "/system",
         "/drafters",
+        "/format",
         "/quit",
         "Ctrl-C",
         "Ctrl-D",
         "Alt-Enter",
     ):
         assert word in help_text
+    assert max(map(len, help_text.splitlines())) <= 80
     assert "no answer yet" in ask(child, "/stats")
     assert "[su] you said: hi" in ask(child, "hi")
     stats = ask(child, "/stats")
-    assert "1 answer, 4 tokens" in stats
-    assert "drafters  none" in stats
+    assert "1 answer · 4 tokens" in stats
+    assert "drafters      none" in stats
+    assert max(map(len, stats.splitlines())) <= 80
     assert "system message: Be kind." in ask(child, "/system")
     assert "no system message" in ask(child, "/system -")
     assert "[uau] you said: again" in ask(child, "again")
