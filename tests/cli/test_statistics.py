@@ -67,7 +67,8 @@ def test_the_table_has_every_number_and_fits_eighty_columns() -> None:
     text = "\n".join(lines)
     for words in (
         "412 tokens · 380 of them reused · 210 ms · 152.4 tok/s",
-        "129 tokens · 3.10 s · 41.2 tok/s · finished: stop by '\\nUser:' · seed 7",
+        "129 tokens · 3.10 s · 41.2 tok/s · finished: stop by '\\nUser:' ·",
+        "              seed 7",
         "51, 40 with a draft · mean acceptance length 3.25",
         "120 · accepted 90 (75.0 %) · 39 tokens chosen by the model itself",
         "prompt 210 ms · draft 100 ms (3 %) · verify 2.80 s · accept 40.0 ms",
