@@ -13,8 +13,8 @@ COMMANDS: Sequence[tuple[str, str, str]] = (
     ("/help", "", "this list"),
     ("/stats", "[session]", "numbers of the last answer, or of all together"),
     ("/system", "[TEXT]", "set the system message (- removes it) or show it"),
-    ("/drafters", "[LIST]", "set the drafters (as --drafters, or default) or show them"),
-    ("/format", "[FILE|json|off]", "answer in JSON, after a JSON schema, or freely; or show it"),
+    ("/drafters", "[LIST]", "set the drafters (LIST may be default) or show them"),
+    ("/format", "[FILE|json|off]", "answer in JSON (after a schema), or freely; or show it"),
     ("/reset", "", "forget the conversation, keep the system message"),
     ("/quit", "", "leave (also Ctrl-D)"),
 )

@@ -67,17 +67,16 @@ def test_the_table_has_every_number_and_fits_eighty_columns() -> None:
     text = "\n".join(lines)
     for words in (
         "412 tokens · 380 of them reused · 210 ms · 152.4 tok/s",
-        "129 tokens · 3.10 s · 41.2 tok/s · finished: stop by '\\nUser:' ·",
-        "              seed 7",
+        "129 tokens · 3.10 s · 41.2 tok/s · finished: stop by '\\nUser:' · seed 7",
         "51, 40 with a draft · mean acceptance length 3.25",
         "120 · accepted 90 (75.0 %) · 39 tokens chosen by the model itself",
         "prompt 210 ms · draft 100 ms (3 %) · verify 2.80 s · accept 40.0 ms",
-        "rollback      positions",
+        "rollback positions",
         "saved about 1.20 s (28 %) · may still lose 400 ms",
         "drafters rested in 3 rounds",
-        "T(1) 20.0  T(2) 22.0  T(4) 24.0  T(8) 28.0  T(16) 36.0",
+        "T(1) 20.0 T(2) 22.0 T(4) 24.0 T(8) 28.0 T(16) 36.0",
     ):
-        assert words in text, (words, text)
+        assert words in " ".join(text.split()), (words, text)
     cells = [line.split() for line in lines]
     assert ["suffix", "51", "30", "27", "100", "80", "80.0", "%", "3.67"] in cells
     assert ["suffix", "12.0", "1.5", "0.5"] in cells
