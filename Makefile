@@ -5,7 +5,7 @@ VENV   ?= .venv
 RUN    := $(VENV)/bin/python
 BUILD  := build/dev
 
-.PHONY: build test test-long lint format bench clean
+.PHONY: build test test-long lint format bench faults clean
 .DEFAULT_GOAL := build
 
 # The package in editable form, compiled into build/dev, with what tests and lint need. Run again after changing csrc/.
@@ -45,6 +45,10 @@ format: $(VENV)/ready
 # For example: make bench ARGS="tn --model smollm2"
 bench: build
 	$(RUN) -m tools.bench $(ARGS)
+
+# Break the code in known ways and see that a test notices each (part of test-long).
+faults: build
+	$(RUN) -m tools.faults $(ARGS)
 
 clean:
 	rm -rf build dist .venv third_party .mypy_cache .pytest_cache .ruff_cache

@@ -127,7 +127,9 @@ def test_drafts_are_cut_to_the_limit() -> None:
     assert draft is not None and draft.tokens == [5, 6, 7, 8, 9, 10]
     assert chain.propose([1, 2], 3, 0) is None
     assert drafter.calls == 1
-    full = Draft([5, 6, 7], "long", confidence=[0.9, 0.8, 0.7], distributions=[[(5, 1.0)], [(6, 1.0)], [(7, 1.0)]])
+    full = Draft(
+        [5, 6, 7], "long", confidence=[0.9, 0.8, 0.7], distributions=[[(5, 1.0)], [(6, 1.0)], [(7, 1.0)]]
+    )
     full.cut(2)
     assert full == Draft([5, 6], "long", confidence=[0.9, 0.8], distributions=[[(5, 1.0)], [(6, 1.0)]])
 

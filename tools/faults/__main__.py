@@ -28,7 +28,10 @@ def parser() -> argparse.ArgumentParser:
     )
     arguments.add_argument("--list", action="store_true", help="show the faults and their tests")
     arguments.add_argument(
-        "--only", action="append", metavar="NAME", help="only faults whose name contains this (may be repeated)"
+        "--only",
+        action="append",
+        metavar="NAME",
+        help="only faults whose name contains this (may be repeated)",
     )
     arguments.add_argument("--jobs", type=int, default=1, metavar="N", help="faults tried at once (1)")
     arguments.add_argument(
@@ -91,7 +94,8 @@ def run(faults: Sequence[Fault], folder: Path, *, build: Path, jobs: int, limit:
             outcomes[fault] = outcome
             said = outcome.caught_by or "NOT CAUGHT"
             print(
-                f"{len(outcomes):3}/{len(faults)}  {fault.name:{width}}  {outcome.seconds:5.1f} s  {said}", flush=True
+                f"{len(outcomes):3}/{len(faults)}  {fault.name:{width}}  {outcome.seconds:5.1f} s  {said}",
+                flush=True,
             )
     finally:
         pool.shutdown(wait=False, cancel_futures=True)

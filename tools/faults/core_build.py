@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -61,9 +63,13 @@ class CoreBuild:
                 )
 
     def _ninja(self, *arguments: str) -> str:
-        result = subprocess.run(
-            ["ninja", "-C", str(self.folder), *arguments], capture_output=True, text=True, check=False
-        )
+        # that of the environment which runs us comes first
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+        program = shutil.which("ninja", path=path)
+        if program is None:
+            raise FaultError("there is no ninja")
+        command = [program, "-C", str(self.folder), *arguments]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
         if result.returncode != 0:
             raise FaultError(f"ninja {' '.join(arguments)} failed: {result.stdout}{result.stderr}")
         return result.stdout

@@ -37,7 +37,9 @@ class Workshop:
         self._limit = limit
         self._child: subprocess.Popen[str] | None = None
         self._n_faults = 0
-        ignored = shutil.ignore_patterns("__pycache__", ".hypothesis", "*.so", "_binding.py", "build_info.json")
+        ignored = shutil.ignore_patterns(
+            "__pycache__", ".hypothesis", "*.so", "_binding.py", "build_info.json"
+        )
         for name in COPIED:
             source, copy = repository / name, self.tree / name
             if source.is_dir():
