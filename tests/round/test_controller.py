@@ -15,6 +15,7 @@ from pyspec.speculation.calibration import Calibration
 from pyspec.speculation.chain import Chain
 from pyspec.speculation.controller import Controller
 from pyspec.speculation.cost_table import CostTable
+from pyspec.speculation.drafter_record import DrafterRecord
 
 #: Milliseconds of a decode by rows: widening costs a lot (no speculation pays much), nothing up to four rows, or
 #: what was measured on two cores.
@@ -367,6 +368,17 @@ def test_calibration_learns_reached_places_only() -> None:
     fresh = Calibration()
     fresh.observe(0, 0.6, accepted=True)
     assert 0.6 < fresh.corrected(0, 0.6) < 0.9  # one observation moves it, not far
+
+
+def test_places_behind_a_wrong_guess_are_not_judged() -> None:
+    """The target went elsewhere: whether later guesses equal what it says there means nothing."""
+    record, fresh = DrafterRecord(), DrafterRecord()
+    for emitted in ([9, 2, 3], [9], [2, 3]) * 20:
+        record.proposed(Draft([1, 2, 3], "guess"))
+        record.follow(emitted)
+    assert record.calibration.corrected(0, None) < 0.2 < fresh.calibration.corrected(0, None)
+    for place in (1, 2):
+        assert record.calibration.corrected(place, None) == fresh.calibration.corrected(place, None)
 
 
 def test_bank_covers_and_settles() -> None:
