@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from pyspec.cli.common import short_name
 from pyspec.cli.output import bar, cut_to, plural
 from pyspec.errors import OptionError
 
@@ -87,7 +88,7 @@ def write_plot(result: BenchResult, file: str) -> None:
     figure = require_matplotlib().Figure(
         figsize=(11, 4.5), layout="constrained"
     )  # no window, no global state
-    figure.suptitle(result.model)
+    figure.suptitle(short_name(result.model))
     panels = figure.subplots(1, 2 if result.drafters else 1, squeeze=False)[0]
     _plot_speed(panels[0], result)
     if result.drafters:
@@ -106,8 +107,8 @@ def _plot_speed(axes: Any, result: BenchResult) -> None:
         axes.bar_label(bars, [f"{one.speedup or 0:.2f} x" for one in result.workloads.values()], fontsize=9)
     axes.set_xticks(list(places), kinds)
     axes.set_ylabel("tokens per second")
+    axes.margins(y=0.15)
     axes.set_ylim(bottom=0)
-    axes.margins(y=0.12)
     axes.legend()
 
 
