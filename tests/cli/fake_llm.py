@@ -140,7 +140,7 @@ class FakeLLM:
         drafters = options.get("drafters")
         names = self.wanted if drafters is None else [item.name for item in parse_drafters(drafters)]
         stats = Stats(rounds=len(said), verifications=10, drafted=31, accepted=27, active_drafters=names)
-        stats.chosen = max(0, len(said) - 27)
+        stats.chosen = len(said) - stats.accepted  # short answers make this negative; the sums hold
         stats.prompt_tokens_evaluated = prompt
         stats.prompt_ms, stats.generation_ms, stats.tokens_per_second = 100.0, 500.0, 41.24
         for name in names:

