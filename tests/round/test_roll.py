@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from pyspec.drafters.draft_simple import DraftSimple
+from pyspec.drafters.ngram_simple import NgramSimple
 from pyspec.drafters.registry import DRAFTER_KINDS, parse_drafters
 from pyspec.errors import ContextFullError, OptionError, UnsupportedError
 from pyspec.llm.context_end import most_kept
@@ -209,6 +210,17 @@ def test_draft_simple_follows_a_shift(n_seen: int) -> None:
     assert [position for _, position in context.cells] == list(range(context.n_cells))
     drafter.propose(rolled, 7, 10)
     assert [token for token, _ in context.cells] == [*rolled, 7]
+
+
+@pytest.mark.parametrize("n_seen", [0, 3, 8, 20])
+def test_ngram_simple_follows_a_shift(n_seen: int) -> None:
+    """At once, not only when it is asked again: another drafter may answer first."""
+    drafter = NgramSimple(n=2, m=4)
+    history = shuffled(9, 20)
+    drafter.begin(history[:n_seen])
+    drafter.shift(3, 8, -5)
+    rolled = history[:3] + history[8:]
+    assert drafter.audit(rolled[: n_seen - 5 if n_seen > 8 else min(n_seen, 3)]) is None
 
 
 @pytest.mark.parametrize("offset", range(70, 100, 3))
