@@ -133,7 +133,7 @@ def test_error_mode(open_llm: Callable[..., LLM], drafters: str) -> None:
 def test_memories_that_cannot_roll(open_llm: Callable[..., LLM], kind: str) -> None:
     llm = open_llm("llama", memory_kind=kind)
     with pytest.raises(UnsupportedError, match="on_full='roll' cannot work"):
-        llm.generate(TEXT, on_full="roll")
+        llm.generate(TEXT, max_tokens=5, on_full="roll")
 
 
 def test_another_prompt_starts_afresh(open_llm: Callable[..., LLM]) -> None:

@@ -408,7 +408,7 @@ class TestOptions:
     ) -> None:
         llm = make_llm(looping(), n_ctx=N_CTX)
         with pytest.raises(OptionError, match=message):
-            llm.generate(PROMPT, **options)
+            llm.generate(PROMPT, max_tokens=100, **options)
         assert llm.core.contexts[0].decodes == []
 
     @pytest.mark.parametrize("kind", ["test-full", "test-no"])
@@ -418,7 +418,7 @@ class TestOptions:
         """C005 and C067 for rolls: refused before anything runs, with the reason; the other ways work."""
         llm = make_llm(looping(), n_ctx=N_CTX, memory_kind=kind)
         with pytest.raises(UnsupportedError, match="cannot remove tokens in the middle"):
-            llm.generate(PROMPT, on_full="roll")
+            llm.generate(PROMPT, max_tokens=100, on_full="roll")
         assert llm.core.contexts[0].decodes == []
         assert len(llm.generate(PROMPT, temperature=0).tokens) == N_CTX - len(PROMPT)
 
