@@ -121,8 +121,12 @@ void SuffixDrafter::turn_over(bool repeat_end) {
 }
 
 void SuffixDrafter::start_document() {
-    recent_.end_document();
-    append_end(recent_, tokens_);
+    if (static_cast<int64_t>(recent_.n_tokens()) + n_repeated(tokens_) > params_.memory_tokens / 2) {
+        turn_over(true);
+    } else {
+        recent_.end_document();
+        append_end(recent_, tokens_);
+    }
 }
 
 void SuffixDrafter::truncate(int64_t n) {

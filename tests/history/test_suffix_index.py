@@ -265,6 +265,11 @@ def test_memory_is_bounded() -> None:
         index.undo(12)
     index.append(text[:12])
     assert index.guess(5, 0.0)[0] != text[12:17]  # long forgotten
+    for _ in range(100):  # edits repeat the end of the text, and that is bounded, too
+        index.remove(0, 1)
+        index.add_document([1])
+        index.truncate(len(index) - 70)
+        assert index.info.n_indexed <= 2048
     index.reset()
     assert len(index) == 0 and index.info.n_indexed == 0
     assert index.info.memory_bytes < 100_000
