@@ -69,6 +69,13 @@ def summed(a: Table, b: Table) -> Table:
     return total
 
 
+def test_what_is_no_text_is_not_learnt() -> None:
+    """Negative ids stand for what is not text: nothing is counted before, behind or across them."""
+    cache = table()
+    cache.begin([1, 2, -7, 3, 4])
+    assert parse(cache.save("learnt")) == {(1,): {2: 1}, (3,): {4: 1}}
+
+
 def test_a_file_that_numpy_wrote(tmp_path: Path) -> None:
     """Two records as one array of native 32-bit integers."""
     path = tmp_path / "static.bin"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -159,6 +160,43 @@ def test_candidates_and_choice(data: st.DataObject) -> None:
     assert sampler.sample_array(logits, mask) == reference.sample(logits, wanted, history, index, mask, mu)
 
 
+PENALTIES = {"repeat_penalty": 1.3, "frequency_penalty": 0.3, "presence_penalty": 0.2}
+DRY = {"dry_multiplier": 1.0, "dry_allowed_length": 1}
+ALONE: dict[str, dict[str, Any]] = {
+    **{f"penalties over {n}": {**PENALTIES, "penalty_last_n": n} for n in (0, 1, 2, 5, -1)},
+    "dry": DRY, "dry with breakers": {**DRY, "dry_sequence_breakers": [[3], [1, 2]]},
+    "xtc": {"xtc_probability": 0.5, "xtc_threshold": 0.05}, "top-k": {"top_k": 5}, "top-p": {"top_p": 0.7},
+    "min-p": {"min_p": 0.1}, "typical-p": {"typical_p": 0.7}, "top-n-sigma": {"top_n_sigma": 1.0},
+    "dynamic temperature": {"dynatemp_range": 0.5},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_one_setting_at_a_time(name: str) -> None:
+    """Alone a setting cannot hide behind another that leaves one candidate. Then tokens are undone."""
+    rng = np.random.default_rng(7)
+    n_vocab = 24
+    for seed in range(40):
+        wanted = reference.Params(seed=seed, **ALONE[name])
+        logits = rng.normal(0, 2, n_vocab).astype(np.float32)
+        history = rng.integers(0, 6, 4 + seed % 12).tolist()
+        n_prompt = seed % 4
+        sampler = make(wanted, n_vocab)
+        for i, token in enumerate(history):
+            sampler.advance(token, prompt=i < n_prompt)
+        for _ in range(2):
+            at = [history, len(history) - n_prompt]
+            if not near_a_limit(logits, wanted, *at):
+                expected = reference.distribution(logits, wanted, *at)
+                got = sampler.candidates_array(logits, n_vocab)
+                assert [token for token, _ in got] == [token for token, _ in expected]
+                assert [p for _, p in got] == pytest.approx([p for _, p in expected], rel=1e-6)
+                assert sampler.sample_array(logits) == reference.sample(logits, wanted, *at)
+            undone = min(3, len(history) - n_prompt)
+            sampler.rollback(undone)
+            history = history[: len(history) - undone]
+
+
 @RELAXED
 @given(data=st.data())
 def test_accept_match(data: st.DataObject) -> None:
@@ -283,6 +321,35 @@ def test_rejection(data: st.DataObject) -> None:
     )
     assert tokens == expected
     assert sampler.index == len(tokens)
+
+
+@pytest.mark.parametrize("spread", [0.3, 1.0])
+def test_rejection_coins(spread: float) -> None:
+    """Laws that overlap, so that nearly every place tosses a coin of its own, and many rounds reach the second place."""
+    rng = np.random.default_rng(11)
+    n_vocab, n_coins, lengths = 8, 0, set()
+    for seed in range(100):
+        wanted = reference.Params(temperature=1.0, seed=seed)
+        block = rng.normal(0, 1, (4, n_vocab)).astype(np.float32)
+        guesses = np.exp(block[:3] + rng.normal(0, spread, (3, n_vocab)))
+        laws = [dict(enumerate((row / row.sum()).tolist())) for row in guesses]
+        draft = [int(rng.choice(n_vocab, p=list(law.values()))) for law in laws]
+        expected: list[int] = []
+        for i in range(4):
+            if i == 3:
+                expected.append(reference.sample(block[i], wanted, expected, i))
+                break
+            token, accepted = reference.reject(block[i], wanted, expected, i, draft[i], laws[i])
+            expected.append(token)
+            if not accepted:
+                break
+        tokens, _, coins = make(wanted, n_vocab).accept_rejection_arrays(
+            block, draft, [list(law.items()) for law in laws], n_max=9
+        )
+        assert tokens == expected
+        n_coins += coins
+        lengths.add(len(tokens))
+    assert n_coins > 60 and lengths == {1, 2, 3, 4}
 
 
 @RELAXED

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pyspec.drafters.base import Draft, Drafter, Verdict
-from pyspec.speculation.bank import MARGIN, START, LossBank
+from pyspec.speculation.bank import LIMIT, MARGIN, START, LossBank
 from pyspec.speculation.calibration import Calibration
 from pyspec.speculation.chain import Chain
 from pyspec.speculation.controller import Controller
@@ -156,6 +156,26 @@ def test_adversary_cannot_break_the_bank(table: str) -> None:
     plain = world.times.time(1)
     assert min(world.lows) >= -1e-6
     assert world.clock.ms <= (1 + MARGIN) * plain * n + START * plain + 1e-6
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.5, 0.95])
+def test_every_round_is_in_the_books(rate: float) -> None:
+    """The balance after each round is the one before, plus plain time for what came out, minus what it took."""
+    world = World(text, KERNEL)
+    plain = world.times.time(1)
+    balance, n_drafted = START * plain, 0
+    for _ in range(300):
+        before = world.clock.ms
+        world.play(1, by_chance(rate))
+        drafted, emitted = world.log[-1]
+        if drafted:
+            balance += (1 + MARGIN) * plain * emitted - (world.clock.ms - before)
+        else:
+            balance += MARGIN * plain
+        balance = min(LIMIT * plain, balance)
+        assert world.controller.bank.balance == pytest.approx(balance)
+        n_drafted += drafted
+    assert n_drafted > 0
 
 
 def test_gains_where_there_is_something_to_gain() -> None:

@@ -99,7 +99,7 @@ CONTROL = (
         "pyspec/speculation/controller.py",
         "self.bank.settle(len(emitted), believed, plain)",
         "pass",
-        (CONTROLLER + "test_adversary_cannot_break_the_bank",),
+        (CONTROLLER + "test_every_round_is_in_the_books",),
     ),
     Fault(
         "controller: places behind a wrong guess are judged",
@@ -258,14 +258,14 @@ ACCEPTING = (
         "csrc/sampling/rejection.cpp",
         "accepted = sampler.noise(Purpose::accept)",
         "accepted = sampler.noise(Purpose::residual)",
-        (REFERENCE + "test_rejection",),
+        (REFERENCE + "test_rejection_coins",),
     ),
     Fault(
         "rejection: every place has the same coin",
         "csrc/sampling/rejection.cpp",
         "accepted = sampler.noise(Purpose::accept).uniform(0)",
         "accepted = Noise{sampler.params().seed, 0, Purpose::accept}.uniform(0)",
-        (REFERENCE + "test_rejection",),
+        (REFERENCE + "test_rejection_coins",),
     ),
     Fault(
         "rejection: the draft's part is not taken off",
@@ -326,14 +326,14 @@ SAMPLING = (
         "csrc/sampling/sampler.cpp",
         "    if (window_is_full(size - 1)) {\n",
         "    if (window_is_full(size - 2)) {\n",
-        (REFERENCE + "test_candidates_and_choice",),
+        (REFERENCE + "test_one_setting_at_a_time",),
     ),
     Fault(
         "penalties: an undone token does not bring back the one that left the window",
         "csrc/sampling/sampler.cpp",
         "        if (window_is_full(size)) counts_.add(history_[size - static_cast<size_t>(params_.penalty_last_n)].token);\n",
         "",
-        (REFERENCE + "test_accept_match", "tests/native/test_native.py::test_native[test_sampling]"),
+        (REFERENCE + "test_one_setting_at_a_time",),
     ),
     Fault(
         "mirostat: undoing leaves mu",
@@ -347,21 +347,21 @@ SAMPLING = (
         "csrc/sampling/sampler.cpp",
         "noise(Purpose::xtc).uniform(0)",
         "noise(Purpose::target).uniform(0)",
-        (REFERENCE + "test_candidates_and_choice",),
+        (REFERENCE + "test_one_setting_at_a_time",),
     ),
     Fault(
         "xtc: the coin is a fresh one each time",
         "csrc/sampling/sampler.cpp",
         "noise(Purpose::xtc).uniform(0)",
         "[] { static uint64_t n = 0; return Noise{1, ++n, Purpose::xtc}.uniform(0); }()",
-        (REFERENCE + "test_candidates_and_choice",),
+        (REFERENCE + "test_one_setting_at_a_time",),
     ),
     Fault(
         "dry: repetitions reach over breakers",
         "csrc/sampling/dry.cpp",
         "std::min(static_cast<size_t>(work[k]), limit)",
         "static_cast<size_t>(work[k])",
-        (REFERENCE + "test_candidates_and_choice", "tests/native/test_native.py::test_native[test_sampling]"),
+        (REFERENCE + "test_one_setting_at_a_time",),
     ),
 )
 
@@ -399,7 +399,7 @@ HISTORY = (
         "csrc/history/ngram_cache.cpp",
         "size <= std::min(max_size, i) && tokens_[i - size] >= 0;",
         "size <= std::min(max_size, i);",
-        (NGRAM + "test_cache", TABLES + "test_ids_that_are_no_text"),
+        ("tests/ngram/test_cache_files.py::test_what_is_no_text_is_not_learnt",),
     ),
     Fault(
         "suffix: a clone forgets how often its strings ended a document",
