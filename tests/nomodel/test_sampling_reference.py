@@ -179,7 +179,7 @@ def test_one_setting_at_a_time(name: str) -> None:
     for seed in range(40):
         wanted = reference.Params(seed=seed, **ALONE[name])
         logits = rng.normal(0, 2, n_vocab).astype(np.float32)
-        history = rng.integers(0, 6, 4 + seed % 12).tolist()
+        history = rng.integers(0, 4, 4 + seed % 12).tolist()
         n_prompt = seed % 4
         sampler = make(wanted, n_vocab)
         for i, token in enumerate(history):
