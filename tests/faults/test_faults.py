@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +91,16 @@ def test_caught_and_not_caught(repository: Path, tmp_path: Path) -> None:
 def test_a_hang_is_caught(repository: Path, tmp_path: Path) -> None:
     shop = workshop(repository, tmp_path / "shop", limit=5.0)
     assert shop.try_fault(a_fault("c = a + b", "while True: pass")).caught_by == "hang"
+
+
+def test_a_run_can_be_stopped(repository: Path, tmp_path: Path) -> None:
+    """Ctrl-C ends the run in progress at once, and a stopped workshop begins no other."""
+    shop = workshop(repository, tmp_path / "shop", limit=300.0)
+    threading.Timer(2.0, shop.stop).start()
+    started = time.perf_counter()
+    shop.try_fault(a_fault("c = a + b", "while True: pass"))
+    shop.try_fault(a_fault("c = a + b", "while True: pass"))
+    assert time.perf_counter() - started < 60
 
 
 @pytest.mark.parametrize("old", ["no such text", "c"])

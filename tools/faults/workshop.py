@@ -37,6 +37,7 @@ class Workshop:
         self._limit = limit
         self._child: subprocess.Popen[str] | None = None
         self._n_faults = 0
+        self._stopped = False
         ignored = shutil.ignore_patterns(
             "__pycache__", ".hypothesis", "*.so", "_binding.py", "build_info.json"
         )
@@ -88,7 +89,11 @@ class Workshop:
         return Outcome(_caught_by(fault, status, output), perf_counter() - started)
 
     def stop(self) -> None:
-        """End a run in progress."""
+        """End a run in progress, from any thread; no other begins."""
+        self._stopped = True
+        self._end_child()
+
+    def _end_child(self) -> None:
         child = self._child
         if child is not None and child.poll() is None:
             os.killpg(child.pid, signal.SIGKILL)
@@ -117,14 +122,16 @@ class Workshop:
             errors="replace",
             start_new_session=True,  # Ctrl-C is for us; we end it with all its children
         )
+        if self._stopped:  # between the end of a compilation and here
+            self._end_child()
         try:
             output, _ = child.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
-            self.stop()
+            self._end_child()
             output, _ = child.communicate()
             return None, output
         finally:
-            self.stop()
+            self._end_child()
             self._child = None
         return child.returncode, output
 
