@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspec.drafters.base import Drafter
+from pyspec.drafters.corpus_file import read_corpus
 from pyspec.drafters.pair import compare_vocabularies
 from pyspec.drafters.registry import DrafterParts, DrafterSpec
 from pyspec.errors import OptionError, OutOfMemoryError
@@ -14,6 +15,7 @@ from pyspec.speculation.chain import Chain
 
 if TYPE_CHECKING:
     from pyspec.core.model import Model
+    from pyspec.drafters.corpus_file import Corpus
     from pyspec.llm.backend import Backend
 
 #: The draft context catches up with the prompt in calls of this many tokens, computed this many at a time.
@@ -27,7 +29,7 @@ class DrafterSet:
     keep (`adopt`); objects given for one call stay their owner's.
 
     context_options: keyword arguments shared with the target context (n_ctx, n_threads).
-    open_model(path): opens the draft model.
+    open_model(path): opens the draft model. corpora: files for drafters that copy from fixed texts; read here.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class DrafterSet:
         open_model: Callable[[str | os.PathLike[str]], Model],
         n_ctx: int,
         n_threads: int,
+        corpora: Sequence[str | os.PathLike[str]] = (),
     ) -> None:
         self._backend = backend
         self._target = target
@@ -51,6 +54,7 @@ class DrafterSet:
         self._adopted: list[Drafter] = []
         self.draft_model: Any | None = None
         self._borrowed = False
+        self._corpora = self._read_corpora(corpora)
 
     def chain(self, wanted: Sequence[DrafterSpec | Drafter]) -> Chain:
         """A chain of these drafters. The same request gives the same drafters again, so their memory is
@@ -101,7 +105,14 @@ class DrafterSet:
                     end_tokens=frozenset(self._target.vocab.eog),
                 ),
             )
+            for corpus in self._corpora if hasattr(self._made[key], "add_corpus") else ():
+                self._made[key].add_corpus(corpus)  # type: ignore[attr-defined]
         return self._made[key]
+
+    def _read_corpora(self, paths: Sequence[str | os.PathLike[str]]) -> list[Corpus]:
+        if isinstance(paths, (str, bytes, os.PathLike)):
+            raise OptionError(f"corpora takes a list of files, not {paths!r}")
+        return [read_corpus(path, self._target.vocab) for path in paths]
 
     def _draft_context(self, n_draft: int) -> Any:
         model = self._opened_draft_model()

@@ -91,6 +91,11 @@ class Generation:
     def _run(self) -> Iterator[None]:
         session, chain, answer, prompt = self._session, self._chain, self.answer, self._prompt
         started = perf_counter()
+        if self._request.predicted is not None:
+            tokenizer = session.model.tokenizer
+            chain.add_document(
+                tokenizer.encode(self._request.predicted, add_special=False, parse_special=False)
+            )
         reused = session.prefill(prompt, chain, self._cancel)
         self._stats.prompt_tokens_reused = reused
         self._stats.prompt_tokens_evaluated = len(prompt) - reused

@@ -69,7 +69,8 @@ class LLM:
     drafter and length of each round by measured costs, so that speculation does not cost time; "fixed" verifies
     whatever the first drafter that answers proposes. n_draft: longest draft, of every drafter; with it the
     default is "fixed", else "auto". cost_table: {rows: milliseconds} to begin with instead of the stored or
-    measured times. n_ctx: tokens the memory holds, at most the model's training context (0: exactly that).
+    measured times. corpora: files of text that suffix may copy from (`pyspec.drafters.corpus_file`).
+    n_ctx: tokens the memory holds, at most the model's training context (0: exactly that).
     n_batch, n_ubatch: tokens per decode and computed together; they change speed and memory, never text.
     n_threads: 0 = physical cores. type_k, type_v: cache types. device, use_mmap, pack_weights, kernels: see
     Model; for the draft file too. template: chat template text, name or path
@@ -96,6 +97,7 @@ class LLM:
         n_draft: int | None = None,
         controller: str | None = None,
         cost_table: Mapping[int, float] | None = None,
+        corpora: Sequence[str | os.PathLike[str]] = (),
         template: ChatTemplate | str | os.PathLike[str] | None = None,
         use_mmap: bool = True,
         pack_weights: bool = True,
@@ -154,7 +156,13 @@ class LLM:
             make_target = partial(backend.Context, self.model, **self._options)
             self._session = Session(self.model, make_target, n_batch=n_batch, audit=audit)
             self._drafters = DrafterSet(
-                backend, self.model, draft, open_model=open_model, n_ctx=n_ctx, n_threads=n_threads
+                backend,
+                self.model,
+                draft,
+                open_model=open_model,
+                n_ctx=n_ctx,
+                n_threads=n_threads,
+                corpora=corpora,
             )
             self._chain = self._first_chain(wanted, explicit=drafters is not None, required=draft_required)
             self._control = make_control(
@@ -172,14 +180,17 @@ class LLM:
         prompt: text (special tokens in it are recognised unless parse_special=False), bytes, or token ids.
         Tokens it has in common with the previous call are not evaluated again.
         options: max_tokens (None or -1: until an end token or the end of the context; 0 only processes the
-        prompt), the fields of SamplingParams (temperature, top_k, top_p, min_p, typical_p, repeat_penalty,
-        frequency_penalty, presence_penalty, penalty_last_n, seed, logit_bias), stop (string or strings),
+        prompt), the fields of SamplingParams (temperature, top_k, seed and so on), stop (string or strings),
         stop_token_ids, logprobs (True, or how many best candidates to list, of the model's own distribution;
         "sampled": after the filters), drafters (for this call instead of the LLM's; "none" or []: plain),
         on_full (the context is full: "stop" ends the answer, finish_reason "length"; "error" raises
         ContextFullError, the answer so far in its `result`; "roll" forgets the middle and goes on, keeping the
         first n_keep tokens of the prompt (None: its BOS token, -1: all of it) and removing n_discard of the
-        others (None: half) each time, so that with max_tokens=None only an end token or a stop ends it).
+        others (None: half) each time, so that with max_tokens=None only an end token or a stop ends it),
+        grammar, response_format, grammar_whitespace (see pyspec.Grammar), logits_processor (function or
+        functions of tokens and a row of logits), predicted (text that the answer will resemble, to draft from),
+        acceptance ("match"; "rejection": equal in distribution only; "synthetic" with synthetic_length or
+        synthetic_rates: for benchmarks, the text means nothing).
 
         Errors: OptionError, ContextFullError, BusyError, ClosedError, ForkError, DeviceError. cancel() gives
         a result with finish_reason "cancelled" and the text so far.
@@ -334,9 +345,7 @@ class LLM:
             self._live_session().clear()
 
     def save_state(self) -> bytes:
-        """The conversation memory as bytes, for load_state of an LLM on the same file with the same cache
-        types.
-        """
+        """The conversation memory as bytes, for load_state of an LLM on the same file, with equal cache types."""
         with self._calls.enter():
             return self._live_session().save()
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 #: Options that are not sampling parameters.
 CALL_OPTIONS = (
-    "max_tokens", "stop", "stop_token_ids", "logprobs", "drafters", "parse_special", "grammar", "response_format",
+    "predicted", "max_tokens", "stop", "stop_token_ids", "logprobs", "drafters", "parse_special", "grammar", "response_format",
     "grammar_whitespace", "logits_processor", "acceptance", "synthetic_length", "synthetic_rates", "on_full",
     "n_keep", "n_discard",
 )  # fmt: skip
@@ -41,7 +41,7 @@ class Request:
     n_logprobs: None (no logprobs), or how many best candidates to list beside each token's own.
     logprobs_sampled: the distribution after the filters instead of the model's own. grammar: what the answer has to
     follow. processors: change each row of logits. acceptance: how drafts are judged; synthetic: its mean length or its
-    rates.
+    rates. predicted: text that the answer is expected to resemble; drafters may copy from it.
     on_full: what happens at the end of the context (see context_end). n_keep: tokens of the prompt that rolls keep;
     -1: all of them; None: as few as can be. n_discard: tokens that a roll removes; None: half of the others.
     """
@@ -55,6 +55,7 @@ class Request:
     logprobs_sampled: bool
     drafters: Any
     parse_special: bool
+    predicted: str | None
     grammar: Grammar | None = None
     processors: tuple[LogitsProcessor, ...] = ()
     acceptance: str = "match"
@@ -101,6 +102,7 @@ def parse_request(options: Mapping[str, Any], sampling_params: Callable[..., Any
         logprobs_sampled=sampled,
         drafters=options.get("drafters", UNSET),
         parse_special=bool(options.get("parse_special", True)),
+        predicted=_predicted(options.get("predicted")),
         grammar=requested_grammar(
             options.get("grammar"), options.get("response_format"), options.get("grammar_whitespace")
         ),
@@ -110,6 +112,14 @@ def parse_request(options: Mapping[str, Any], sampling_params: Callable[..., Any
         n_keep=n_keep,
         n_discard=n_discard,
     )
+
+
+def _predicted(value: Any) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise OptionError(
+            f"predicted is text that the answer is expected to resemble, not {type(value).__name__}"
+        )
+    return value or None
 
 
 def _processors(value: Any) -> tuple[Any, ...]:

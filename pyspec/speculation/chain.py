@@ -180,6 +180,15 @@ class Chain:
         """The history was cut."""
         self._tell("truncate", n_tokens)
 
+    def add_document(self, tokens: list[int]) -> None:
+        """Text that is expected to come; for the members that can copy from it."""
+        for member in self._active:
+            if hasattr(member.drafter, "add_document"):
+                try:
+                    member.drafter.add_document(tokens)
+                except Exception as error:
+                    self._failed(member, error)
+
     def shift(self, p0: int, p1: int, delta: int) -> None:
         """Positions [p0, p1) left the history, later ones moved by delta."""
         self._tell("shift", p0, p1, delta)

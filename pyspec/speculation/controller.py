@@ -51,6 +51,8 @@ EXPECTED_TOKENS = 128.0
 EARN_BACK = 1.25
 #: Rounds of a generation before that is decided: what text drafters make of it has to be seen first.
 ROUNDS_BEFORE_READING = 6
+#: Tokens for which a drafter that is chosen again is expected to stay useful.
+STAY = 32.0
 #: Part of the time since the last try that trying a drafter again may cost.
 TRY_SHARE = 0.02
 
@@ -92,7 +94,7 @@ class Controller:
         self._rounds = 0
         # of the round being decided
         self._drafting = 0.0
-        self._owner: DrafterRecord | None = None
+        self._spender: DrafterRecord | None = None
         self._begun = 0.0
 
     def record(self, name: str) -> DrafterRecord:
@@ -122,7 +124,7 @@ class Controller:
     def draft(self, chain: Chain, history: list[int], last: int, limit: int) -> Draft | None:
         """The draft of this round, and its owner in the chain. None: decode plainly."""
         chain.owner = -1
-        self._owner = None
+        self._spender = None
         self._drafting = 0.0
         self._begun = self._clock()
         if not self.costs.known:
@@ -144,7 +146,6 @@ class Controller:
             return None
         member, draft, k = best
         chain.owner = member.index
-        self._owner = self.record(member.name)
         draft.cut(k)
         return draft
 
@@ -173,9 +174,8 @@ class Controller:
             if n_drafted or self._drafting > 0.02 * plain:
                 self.bank.settle(len(emitted), believed, plain)
                 choices.saved += plain * len(emitted) - believed
-                owner = self._owner
-                if owner is not None and owner.seconds_matter:
-                    owner.judge(plain * len(emitted) - believed)
+                if self._spender is not None:
+                    self._spender.judge(plain * len(emitted) - believed)
             else:
                 self.bank.rest(plain)
 
@@ -264,9 +264,12 @@ class Controller:
                 continue
             if not self._worth_reading(member, record, history, promise, plain):
                 continue
-            if not self.bank.covers(self.costs.time(2) + record.ms_per_token, plain):
+            invest = not record.has_read
+            reading = 0.0 if invest else self._unread(member, history) * record.ms_per_read_token
+            if not self.bank.covers(self.costs.time(2) + record.ms_per_token + reading, plain):
                 continue
-            found = self._run(chain, member, record, history, last, longest, plain, invest=True)
+            self._spender = record
+            found = self._run(chain, member, record, history, last, longest, plain, invest=invest)
             if found is not None:
                 return found
         return None
@@ -295,7 +298,8 @@ class Controller:
         if self._rounds < ROUNDS_BEFORE_READING:
             return False
         cost = missing * record.ms_per_read_token
-        expected = max(16.0, self._answer_tokens - self._n_emitted)
+        # Reading the prompt is for the rest of the answer; catching up again is for as long as a turn of the text lasts.
+        expected = STAY if record.has_read else max(STAY, self._answer_tokens - self._n_emitted)
         expected = min(expected, float(self._limit - self._n_emitted))
         saved = expected * (min(plain, self._spent / self._emitted) - 1.0 / promise)
         return saved > EARN_BACK * cost
@@ -337,6 +341,7 @@ class Controller:
         draft = chain.ask(member, history, last, limit, proceed)
         ms = 1e3 * (self._clock() - started)
         n = 0 if draft is None else len(draft.tokens)
+        record.has_read = record.has_read or invest
         if self._counted:
             ms = (n + 1) * per_token
         elif missing >= 16 and invest:

@@ -35,6 +35,7 @@ class DrafterRecord:
         "_trying",
         "calibration",
         "chances",
+        "has_read",
         "ms_per_read_token",
         "ms_per_token",
         "seconds_matter",
@@ -46,6 +47,8 @@ class DrafterRecord:
         self.chances: list[float] = []
         #: Its tokens cost time: it is judged by time, and may have to rest.
         self.seconds_matter = False
+        #: It has read this generation's prompt, as an investment.
+        self.has_read = False
         self.ms_per_token = FIRST_COST
         self.ms_per_read_token = 0.2 * FIRST_COST
         self._timed = False
@@ -96,6 +99,7 @@ class DrafterRecord:
     def forget_proposal(self) -> None:
         """The text goes on elsewhere."""
         self._pending, self._at = [], 0
+        self.has_read = False
 
     def expect(self, hint: float | None, plain: float) -> None:
         """Before anything was measured: a drafted token costs this part of a plain one, reading a token a fifth of it."""
