@@ -7,11 +7,14 @@ last turn always stay.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pyspec.drafters.base import common_prefix
 from pyspec.errors import OptionError, PyspecError
+
+log = logging.getLogger("pyspec")
 
 #: Values of the option `overflow` of LLM.chat.
 OVERFLOW = ("error", "drop_oldest")
@@ -51,6 +54,18 @@ def turn_starts(messages: Messages) -> list[int]:
     """Where each turn begins."""
     front = front_length(messages)
     return [i for i in range(front, len(messages)) if i == front or messages[i].get("role") == "user"]
+
+
+def fit_conversation(messages: Messages, render: Render, room: int, *, drop: bool) -> tuple[list[int], int]:
+    """Ids of the conversation and how many messages are left out: none, or with drop as many as it takes to have at
+    most room tokens.
+    """
+    if not drop:
+        return render(messages), 0
+    ids, dropped = drop_oldest(messages, render, room)
+    if dropped:
+        log.info("a chat of %d messages does not fit: the oldest %d are left out", len(messages), dropped)
+    return ids, dropped
 
 
 def drop_oldest(messages: Messages, render: Render, room: int) -> tuple[list[int], int]:

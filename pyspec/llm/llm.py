@@ -27,7 +27,7 @@ from pyspec.errors import OptionError
 from pyspec.llm.about import describe, memory_use
 from pyspec.llm.backend import Backend, core_backend
 from pyspec.llm.calls import Calls
-from pyspec.llm.chat_overflow import answer_reserve, check_overflow, drop_oldest, front_tokens
+from pyspec.llm.chat_overflow import answer_reserve, check_overflow, fit_conversation, front_tokens
 from pyspec.llm.chat_prompt import chat_ids, prompt_ids
 from pyspec.llm.context_end import check_rolling
 from pyspec.llm.control import make_control
@@ -246,15 +246,8 @@ class LLM:
             rendered = self.template.render(some, tools=tools, add_generation_prompt=header, **variables)
             return chat_ids(self.model, rendered)
 
-        if overflow == "drop_oldest":
-            room = self.n_ctx - answer_reserve(reserve, request.max_tokens, self.n_ctx)
-            ids, dropped = drop_oldest(messages, ids_of, room)
-            if dropped:
-                log.info(
-                    "a chat of %d messages does not fit: the oldest %d are left out", len(messages), dropped
-                )
-        else:
-            ids, dropped = ids_of(messages), 0
+        room = self.n_ctx - answer_reserve(reserve, request.max_tokens, self.n_ctx)
+        ids, dropped = fit_conversation(messages, ids_of, room, drop=overflow == "drop_oldest")
         if request.on_full == "roll" and request.n_keep is None:
             request.n_keep = front_tokens(messages, ids, partial(ids_of, header=False))
         kind = partial(ChatResult, dropped_messages=dropped)
