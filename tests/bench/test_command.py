@@ -33,7 +33,7 @@ SMALLEST = {
     ],
     "acceptance": ["--tokens", "12", "--kinds", "prose"],
 }
-SPEC_KEYS = {"tok_s", "drafted", "accepted", "rounds", "same_text", "emitted", "plain_tok_s"}
+SPEC_KEYS = {"tok_s", "drafted", "accepted", "rounds", "same_text", "emitted", "plain_tok_s", "gain"}
 
 
 def run(what: str, model: Path, tmp_path: Path, *more: str) -> dict[str, Any]:

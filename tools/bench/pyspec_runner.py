@@ -137,8 +137,10 @@ class PyspecContestant(Contestant):
                 found.append(llm.tokenize(text))
         return {"ids": found, "templated": templated}
 
-    def answer(self, ids: list[int], max_tokens: int) -> dict[str, Any]:
-        result = self._llm.generate(ids, max_tokens=max_tokens, temperature=0.0)
+    def answer(self, ids: list[int], max_tokens: int, plain: bool = False) -> dict[str, Any]:
+        """plain: without drafters, which do not learn of it."""
+        options = {"drafters": "none"} if plain else {}
+        result = self._llm.generate(ids, max_tokens=max_tokens, temperature=0.0, **options)
         stats, tokens = result.stats, list(result.tokens)
         if isinstance(result.stopped_by, int):
             tokens.append(result.stopped_by)

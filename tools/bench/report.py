@@ -163,6 +163,7 @@ def _extra_columns(result: Result, keys: list[str]) -> dict[str, list[str]]:
             for name in ("drafted", "accepted", "rounds")
         }
         columns["plain"] = [number(result.pyspec[key]["plain_tok_s"]) for key in keys]
+        columns["gain"] = [number(result.pyspec[key]["gain"]) for key in keys]
         columns["text"] = ["same" if result.pyspec[key]["same_text"] else "OTHER" for key in keys]
         return columns
     return {}

@@ -12,6 +12,7 @@ from typing import Any
 from .contest import Contest, Settings, asking, progress
 from .process import BenchError
 from .result import Result
+from .stats import quantile
 from .workloads import PROMPTS
 
 
@@ -53,26 +54,34 @@ def spec(settings: Settings) -> Result:
         _choose(contest, max(ids, key=len))
 
         ours: list[list[dict[str, Any]]] = []
+        plains: list[list[dict[str, Any]]] = []  # our own without drafters, beside each of those
         peers: list[list[dict[str, Any]]] = []
         for turn in range(settings.repeat):
             opened = contest.ours.ask("open_llm", **options)
             result.settings["active_drafters"] = opened["drafters"]
             pass_ours: list[dict[str, Any]] = []
+            pass_plain: list[dict[str, Any]] = []
             pass_peers: list[dict[str, Any]] = []
             for place, prompt in enumerate(ids):
                 progress(
                     f"spec: pass {turn + 1} of {settings.repeat}, {kinds[place]} ({place + 1} of {len(ids)})"
                 )
                 request = asking("answer", ids=prompt, max_tokens=settings.tokens)
+                without = {"ids": prompt, "max_tokens": settings.tokens, "plain": True}
+                if (turn + place) % 2:
+                    pass_plain.append(contest.ours.ask("answer", **without))
                 a, b = contest.pair(turn + place, request)
+                if not (turn + place) % 2:
+                    pass_plain.append(contest.ours.ask("answer", **without))
                 pass_ours.append(a)
                 if b is not None:
                     pass_peers.append(b)
             ours.append(pass_ours)
+            plains.append(pass_plain)
             if pass_peers:
                 peers.append(pass_peers)
     for kind in dict.fromkeys(kinds):
-        _count(result, kind, [i for i, k in enumerate(kinds) if k == kind], plain, ours, peers)
+        _count(result, kind, [i for i, k in enumerate(kinds) if k == kind], plain, ours, plains, peers)
     return result
 
 
@@ -103,6 +112,7 @@ def _count(
     places: list[int],
     plain: list[dict[str, Any]],
     ours: list[list[dict[str, Any]]],
+    plains: list[list[dict[str, Any]]],
     peers: list[list[dict[str, Any]]],
 ) -> None:
     """Fill in one kind. Counts are those of one pass, the last; all passes count for the text."""
@@ -114,7 +124,8 @@ def _count(
         **{key: sum(answer[key] for answer in last) for key in ("drafted", "accepted", "rounds")},
         "same_text": all(one[i]["tokens"] == plain[i]["tokens"] for one in ours for i in places),
         "emitted": sum(len(answer["tokens"]) for answer in last),
-        "plain_tok_s": rate([plain[i] for i in places]),
+        "plain_tok_s": None,
+        "gain": None,
     }
     result.pyspec[kind] = entry
     if peers:
@@ -125,6 +136,11 @@ def _count(
     if len(usable) < len(rates) or len(usable_peers) < len(peer_rates):
         result.notes.append(f"{kind}: an answer ended with its first token, so there is no rate.")
         return
+    plain_rates = [rate([one[i] for i in places]) or 0.0 for one in plains]
+    entry["plain_tok_s"] = quantile(plain_rates, 0.5)
+    entry["gain"] = quantile(
+        [own / other for own, other in zip(usable, plain_rates, strict=True) if other], 0.5
+    )
     result.add(kind, usable, usable_peers, rates=True)
     entry["tok_s"] = result.median("pyspec", kind)
     if peers:
