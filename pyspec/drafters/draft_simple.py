@@ -13,7 +13,7 @@ draws with noise of its own instead.
 
 Drafting stops at n_draft tokens, at the round's limit, after an end token, or when the best candidate's
 probability (among the ten best) is below p_min; a draft shorter than n_min is dropped. Under a controller p_min
-does not count: whether another token is worth its time is asked after each one. Ids that the target
+and n_min do not count: whether another token is worth its time is asked after each one. Ids that the target
 does not have are never proposed; ids that only the target has (padding) are fed as id 0, which keeps the
 positions right.
 """
@@ -117,7 +117,7 @@ class DraftSimple(Drafter):
             if proceed is not None and not proceed(len(drafted), probability):
                 break
             self._feed([token])
-        if laws is None and len(drafted) < self.n_min:
+        if laws is None and not self.controlled and len(drafted) < self.n_min:
             return None
         return Draft(drafted, self.name, confidence=None if laws else confidence, distributions=laws)
 

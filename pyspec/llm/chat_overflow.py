@@ -37,9 +37,12 @@ def answer_reserve(reserve: int | None, max_tokens: int | None, n_ctx: int) -> i
     return reserve
 
 
-def check_overflow(overflow: str) -> None:
+def check_overflow(overflow: str, reserve: int | None) -> None:
+    """OptionError for unknown values, and for a reserve that nothing would look at."""
     if overflow not in OVERFLOW:
         raise OptionError(f"overflow must be one of {', '.join(map(repr, OVERFLOW))}, not {overflow!r}")
+    if reserve is not None and overflow != "drop_oldest":
+        raise OptionError(f"reserve is an option of overflow='drop_oldest', and overflow is {overflow!r}")
 
 
 def front_length(messages: Messages) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspec._user_cache import user_cache
 from pyspec._version import __version__
+from pyspec.errors import OptionError
 from pyspec.llm.setup import checked_times
 from pyspec.speculation.controller import Controller
 from pyspec.speculation.cost_store import CostStore
@@ -35,9 +36,9 @@ class Control:
             return self.controller
         return Controller(CostTable(dict(NOMINAL), frozen=True), counted_cost=True)
 
-    def finished(self) -> None:
-        """A generation has ended."""
-        if self.controller is not None:
+    def finished(self, used: Controller | None) -> None:
+        """A generation with this controller has ended."""
+        if self.controller is not None and used is self.controller:
             self.controller.end()
             if self._store is not None:
                 self._store.save(self.controller.costs)
@@ -48,6 +49,8 @@ def make_control(mode: str, times: Mapping[int, float] | None, model: Model, tar
     if times is not None:
         times = checked_times(times)
     if mode == "fixed":
+        if times is not None:
+            raise OptionError("cost_table is what the controller begins with, and lengths are fixed here")
         return Control(mode, None, None)
     if times is not None:
         return Control(mode, Controller(CostTable(times)), None)

@@ -81,6 +81,12 @@ class DrafterSet:
         """Contexts on the draft model that exist now."""
         return [drafter.context for drafter in self._made.values() if hasattr(drafter, "context")]
 
+    def forget(self) -> None:
+        """Text of earlier conversations leaves the drafters that remember it."""
+        for drafter in self._made.values():
+            if hasattr(drafter, "forget"):
+                drafter.forget()
+
     def close(self) -> None:
         for drafter in (*self._made.values(), *self._adopted):
             drafter.close()

@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from pyspec.core.accept import synthetic_rates
-from pyspec.errors import CancelledError, ContextFullError
+from pyspec.errors import CancelledError, ContextFullError, OptionError
 from pyspec.llm.answer import Answer
 from pyspec.llm.context_end import ContextEnd
 from pyspec.llm.results import GenerationResult, TokenLogprob, Usage
@@ -62,7 +62,7 @@ class Generation:
         self._backend = backend
         self._cancel = cancel
         self._max_rows = max_rows
-        self._controller = controller if chain.members else None
+        self._controller = self.controller = controller if chain.members else None
         self._grammar = grammar
         self._shadow: Sampler | None = None
         self._acceptance: Acceptance | None = None
@@ -87,11 +87,27 @@ class Generation:
             if not self._cancel.cancelled:
                 raise
             self.finish_reason = "cancelled"
+        finally:
+            self._chain.release()
 
     def _run(self) -> Iterator[None]:
         session, chain, answer, prompt = self._session, self._chain, self.answer, self._prompt
         started = perf_counter()
+        if self._controller is not None:
+            self._controller.begin()
+        sampler, n_fed = self._make_sampler()
+        chain.prepare(
+            sampler,
+            controlled=self._controller is not None,
+            needs_laws=self._request.acceptance == "rejection",
+            grammar=self._grammar,
+        )
         if self._request.predicted is not None:
+            if not chain.copies:
+                raise OptionError(
+                    "predicted is text to copy drafts from, and none of the drafters "
+                    f"{', '.join(chain.active) or '(none)'} does; suffix would"
+                )
             tokenizer = session.model.tokenizer
             chain.add_document(
                 tokenizer.encode(self._request.predicted, add_special=False, parse_special=False)
@@ -106,14 +122,9 @@ class Generation:
         if end.limit <= 0:
             self.finish_reason, self.error = "length", end.error()
             return
-        sampler, n_fed = self._make_sampler()
-        acceptance = self._acceptance = self._make_acceptance(sampler)
-        chain.prepare(
-            sampler,
-            controlled=self._controller is not None,
-            needs_laws=acceptance.needs_laws,
-            grammar=self._grammar,
-        )
+        acceptance = self._acceptance = self._make_acceptance(
+            sampler
+        )  # now: prefill may have made a new context
         self._round = step = Round(
             target=session.target,
             acceptance=acceptance,
@@ -142,7 +153,7 @@ class Generation:
                 return
             yield
             if n_emitted == 1:
-                self._begin_control(end.limit)
+                self._learn_costs(end.limit)
             verdict = step.step(emitted[-1], end.room(n_emitted))
             self._last_token_at = perf_counter()
             emitted = verdict.emitted
@@ -153,16 +164,16 @@ class Generation:
         if session.audit:
             audit(history=session.history, target=session.target, chain=chain)
 
-    def _begin_control(self, limit: int) -> None:
-        """Tell the controller, and let it know what widths cost if nobody does yet."""
+    def _learn_costs(self, limit: int) -> None:
+        """Tell the controller how long the answer may become, and what widths cost if nobody knows yet."""
         controller = self._controller
         if controller is None:
             return
-        controller.begin(limit)
-        if not controller.costs.measured and limit >= WORTH_MEASURING:
+        controller.limit = limit
+        if controller.wants_measurement and limit >= WORTH_MEASURING:
+            controller.wants_measurement = False
             for n, ms in measure_cost(self._session.target, cancel=self._cancel).items():
                 controller.costs.observe(n, ms)
-            self._session.repair()
 
     def result(self) -> GenerationResult:
         """The answer as far as it got."""

@@ -38,6 +38,7 @@ from pyspec.llm.request import CALL_OPTIONS, UNSET, Request, parse_request, samp
 from pyspec.llm.results import ChatResult, Chunk, GenerationResult, MemoryUse
 from pyspec.llm.session import Session
 from pyspec.llm.setup import (
+    check_corpora,
     context_length,
     controller_mode,
     longest_draft,
@@ -109,6 +110,7 @@ class LLM:
         _backend: Backend | None = None,
     ) -> None:
         wanted = wanted_drafters(drafters, draft, n_draft)
+        check_corpora(corpora, wanted)
         backend = self._backend = _backend or core_backend()
         self._calls = Calls(f"LLM({os.fspath(path)!r})", backend.CancelToken)
         self._template_source = template
@@ -238,7 +240,7 @@ class LLM:
                 raise OptionError(f"unknown option '{name}' (did you mean '{close[0]}'?)")
             variables[name] = options.pop(name)
         self._calls.check()
-        check_overflow(overflow)
+        check_overflow(overflow, reserve)
         messages = list(messages)
         request = self._request(options)
 
@@ -254,9 +256,7 @@ class LLM:
         return self._stream(request, ids, kind) if stream else self._run(request, ids, kind)
 
     def cancel(self) -> None:
-        """End the running call soon; it returns what it has. Any thread; without a running call nothing
-        happens.
-        """
+        """End the running call soon; it returns what it has. Any thread; without one nothing happens."""
         self._calls.cancel()
 
     # --- text and tokens
@@ -333,9 +333,10 @@ class LLM:
     # --- memory and end
 
     def reset(self) -> None:
-        """Forget the conversation memory. Never needed for correct answers."""
+        """Forget the conversation, and what drafters remember of it. Never needed for correct answers."""
         with self._calls.enter():
             self._live_session().clear()
+            self._live_drafters().forget()
 
     def save_state(self) -> bytes:
         """The conversation memory as bytes, for load_state of an LLM on the same file, with equal cache types."""
@@ -433,7 +434,7 @@ class LLM:
         result = generation.result()
         self._last_stats = result.stats
         self._session_stats.add(result.stats)
-        self._control.finished()
+        self._control.finished(generation.controller)
         if kind is not GenerationResult:
             result = kind(**{name: getattr(result, name) for name in result.__dataclass_fields__})
         if generation.error is not None:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 #: Options that are not sampling parameters.
 CALL_OPTIONS = (
-    "predicted", "max_tokens", "stop", "stop_token_ids", "logprobs", "drafters", "parse_special", "grammar", "response_format",
+    "max_tokens", "stop", "stop_token_ids", "logprobs", "drafters", "parse_special", "grammar", "response_format",
     "grammar_whitespace", "logits_processor", "acceptance", "synthetic_length", "synthetic_rates", "on_full",
-    "n_keep", "n_discard",
+    "n_keep", "n_discard", "predicted",
 )  # fmt: skip
 #: How drafts may be judged.
 ACCEPTANCE = ("match", "rejection", "synthetic")
@@ -89,7 +89,7 @@ def parse_request(options: Mapping[str, Any], sampling_params: Callable[..., Any
     elif isinstance(seed, bool) or not isinstance(seed, int):
         raise OptionError(f"seed must be a whole number, not {seed!r}")
     chosen["seed"] = seed = seed % 2**64
-    n_logprobs, sampled = _logprobs(options.get("logprobs"))
+    n_logprobs, sampled = _logprobs(options.get("logprobs"), n_vocab)
     sampling = sampling_params(**chosen)
     on_full, n_keep, n_discard = _at_the_end(options)
     return Request(
@@ -123,7 +123,10 @@ def _predicted(value: Any) -> str | None:
 
 
 def _processors(value: Any) -> tuple[Any, ...]:
-    found = () if value is None else (value,) if callable(value) else tuple(value)
+    try:
+        found = () if value is None else (value,) if callable(value) else tuple(value)
+    except TypeError:
+        found = (value,)
     for processor in found:
         if not callable(processor):
             raise OptionError(
@@ -153,11 +156,14 @@ def _acceptance(options: Mapping[str, Any], sampling: Any) -> dict[str, Any]:
         raise OptionError("acceptance='synthetic' needs either synthetic_length or synthetic_rates")
     if options.get("logits_processor") is not None:
         raise OptionError("logits_processor means nothing with acceptance='synthetic'")
-    return {
-        "acceptance": rule,
-        "synthetic_length": length,
-        "synthetic_rates": None if rates is None else tuple(rates),
-    }
+    try:
+        length = None if length is None else float(length)
+        rates = None if rates is None else tuple(map(float, rates))
+    except (TypeError, ValueError):
+        raise OptionError(
+            f"synthetic_length takes a number and synthetic_rates a list of numbers, not {length!r} and {rates!r}"
+        ) from None
+    return {"acceptance": rule, "synthetic_length": length, "synthetic_rates": rates}
 
 
 def _max_tokens(value: Any) -> int | None:
@@ -189,20 +195,25 @@ def _at_the_end(options: Mapping[str, Any]) -> tuple[str, int | None, int | None
     return on_full, values[0], values[1]
 
 
-def _logprobs(value: Any) -> tuple[int | None, bool]:
+def _logprobs(value: Any, n_vocab: int) -> tuple[int | None, bool]:
     if value is None or value is False:
         return None, False
     if value is True:
         return 0, False
     if value == "sampled":
         return 0, True
-    if isinstance(value, int) and value >= 0:
+    if isinstance(value, int) and 0 <= value <= n_vocab:
         return value, False
-    raise OptionError(f"logprobs must be a whole number >= 0, True, False or 'sampled', not {value!r}")
+    raise OptionError(
+        f"logprobs must be a whole number from 0 to {n_vocab}, True, False or 'sampled', not {value!r}"
+    )
 
 
 def _token_ids(values: Any, n_vocab: int) -> frozenset[int]:
-    ids = frozenset(values)
+    try:
+        ids = frozenset(values)
+    except TypeError:
+        raise OptionError(f"stop_token_ids takes token ids, not {values!r}") from None
     for value in ids:
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < n_vocab:
             raise OptionError(f"stop_token_ids: {value!r} is not a token id of this model (0..{n_vocab - 1})")

@@ -55,6 +55,15 @@ def wanted_drafters(drafters: Any, draft: Any, n_draft: int | None) -> list[Draf
     return wanted
 
 
+def check_corpora(corpora: Sequence[object], wanted: Sequence[DrafterSpec | Drafter]) -> None:
+    """OptionError for corpora that no drafter would copy from."""
+    if corpora and not any(item.name == DEFAULT_DRAFTER or hasattr(item, "add_corpus") for item in wanted):
+        raise OptionError(
+            f"corpora are texts to copy drafts from, and none of the drafters "
+            f"{', '.join(item.name for item in wanted) or '(none)'} does; {DEFAULT_DRAFTER} would"
+        )
+
+
 def uses_draft_model(wanted: Sequence[DrafterSpec | Drafter]) -> bool:
     return any(isinstance(item, DrafterSpec) and item.kind.needs_draft_model for item in wanted)
 

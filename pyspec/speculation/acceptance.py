@@ -23,13 +23,11 @@ class Acceptance(Protocol):
 
     The output rows of the target's last decode belong to the token before the draft and to each of its tokens.
     masks: which tokens each row allows, {rows, words} bits, or None. At least one token is emitted, at most n_max;
-    the generation's sampler has advanced by them. name: of the rule, for statistics. needs_laws: drafts of drafters
-    with a distribution have to be drawn from it at random, and to carry it (Draft.distributions). rows: those that the
+    the generation's sampler has advanced by them. name: of the rule, for statistics. rows: those that the
     emitted tokens were chosen from, when processors changed them.
     """
 
     name: str
-    needs_laws: bool
     rows: list[NDArray[np.float32]]
 
     def accept(self, draft: Draft | None, masks: Any, n_max: int) -> tuple[list[int], int]: ...
@@ -44,7 +42,6 @@ class Match:
     """
 
     name = "match"
-    needs_laws = False
 
     def __init__(
         self,
@@ -99,7 +96,6 @@ class Rejection(Match):
     """
 
     name = "rejection"
-    needs_laws = True
 
     def accept(self, draft: Draft | None, masks: Any, n_max: int) -> tuple[list[int], int]:
         laws = None if draft is None else draft.distributions

@@ -3,6 +3,7 @@
 Rounds with a draft pay in what plain decoding would have taken for their tokens and take out what they took. A
 draft is only made when its worst case, all of it wrong, is covered, so the balance never falls below zero however
 the target chooses: in the times that are believed, total time <= (1 + margin) * plain time + the initial balance.
+A draft model's first reading of a prompt is not in these books: the controller decides about it by what it expects.
 """
 
 from __future__ import annotations

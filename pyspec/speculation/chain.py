@@ -45,8 +45,17 @@ class Member:
 
     def n_unread(self, history: list[int]) -> int:
         """How many tokens of the history it still has to read before it can draft."""
-        n_read = getattr(self.drafter, "n_read", None)
-        return 0 if n_read is None else max(0, len(history) - int(n_read))
+        try:
+            n_read = getattr(self.drafter, "n_read", None)
+            return 0 if n_read is None else max(0, len(history) - int(n_read))
+        except Exception:  # a foreign object: what it says about itself is not worth a generation
+            return 0
+
+    @property
+    def cost_hint(self) -> float | None:
+        """What a token of it costs as a part of a plain one, by its own account."""
+        hint = getattr(self.drafter, "cost_hint", None)
+        return float(hint) if isinstance(hint, (int, float)) and 0 < hint < 1e3 else None
 
 
 class Chain:
@@ -95,6 +104,10 @@ class Chain:
                 member.drafter.target_sampler = sampler
                 member.drafter.controlled = controlled
                 member.drafter.needs_laws = needs_laws
+
+    def release(self) -> None:
+        """After a generation: nothing of it is kept alive by the drafters."""
+        self.prepare(None, controlled=False)
 
     def begin(self, tokens: list[int], cancel: CancelToken | None) -> None:
         """A generation starts after these tokens; cancel reaches drafters that compute for long."""
@@ -180,6 +193,11 @@ class Chain:
         """The history was cut."""
         self._tell("truncate", n_tokens)
 
+    @property
+    def copies(self) -> bool:
+        """Can any of them copy from text that is given to it?"""
+        return any(hasattr(member.drafter, "add_document") for member in self.members)
+
     def add_document(self, tokens: list[int]) -> None:
         """Text that is expected to come; for the members that can copy from it."""
         for member in self._active:
@@ -207,6 +225,17 @@ class Chain:
         for what, values in (("confidences", draft.confidence), ("distributions", draft.distributions)):
             if values is not None and len(values) != n:
                 raise ValueError(f"proposed {n} tokens with {len(values)} {what}")
+        if draft.confidence is not None:
+            draft.confidence = list(map(float, draft.confidence))
+            if not all(0.0 <= value <= 1.0 for value in draft.confidence):
+                raise ValueError(f"proposed confidences that are not within 0..1: {draft.confidence}")
+        for token, law in zip(draft.tokens, draft.distributions or (), strict=False):
+            ids = {entry[0] for entry in law}
+            total = sum(entry[1] for entry in law)
+            if law and (len(ids) < len(law) or token not in ids or not abs(total - 1.0) < 1e-3):
+                raise ValueError(
+                    f"token {token} comes with a law of {len(law)} entries that add up to {total}"
+                )
         draft.tokens = tokens = list(map(int, draft.tokens))
         if n > limit:
             draft.cut(limit)

@@ -51,6 +51,7 @@ EXPECTED_TOKENS = 128.0
 EARN_BACK = 1.25
 #: Rounds of a generation before that is decided: what text drafters make of it has to be seen first.
 ROUNDS_BEFORE_READING = 6
+UNLIMITED = 10**9
 #: Tokens for which a drafter that is chosen again is expected to stay useful.
 STAY = 32.0
 #: Part of the time since the last try that trying a drafter again may cost.
@@ -90,7 +91,9 @@ class Controller:
         self._spent = 0.0
         self._answer_tokens = EXPECTED_TOKENS
         self._n_emitted = 0
-        self._limit = 0
+        self.limit = UNLIMITED
+        #: Wider decodes were never timed, here or before: somebody should, once.
+        self.wants_measurement = not costs.measured
         self._rounds = 0
         # of the round being decided
         self._drafting = 0.0
@@ -104,11 +107,11 @@ class Controller:
             found = self._records[name] = DrafterRecord()
         return found
 
-    def begin(self, limit: int) -> None:
-        """A generation of at most limit tokens starts."""
+    def begin(self) -> None:
+        """A generation starts. `limit`, the most tokens it may emit, can be set when it is known."""
         self.choices = Choices()
         self._n_emitted = 0
-        self._limit = limit
+        self.limit = UNLIMITED
         self._rounds = 0
         if self.costs.known:
             self._emitted, self._spent = 1.0, self.costs.time(1)  # this text is another one
@@ -120,6 +123,7 @@ class Controller:
         """It has ended; how long it was is a guess for the next."""
         if self._n_emitted:
             self._answer_tokens += 0.3 * (self._n_emitted - self._answer_tokens)
+        self._n_emitted = 0
 
     def draft(self, chain: Chain, history: list[int], last: int, limit: int) -> Draft | None:
         """The draft of this round, and its owner in the chain. None: decode plainly."""
@@ -151,7 +155,6 @@ class Controller:
 
     def settle(self, chain: Chain, n_drafted: int, emitted: list[int], n_accepted: int) -> None:
         """The round is over: n_drafted tokens were verified (cut, perhaps, since `draft`), these came out."""
-        plain = self.costs.time(1)
         took = 1e3 * (self._clock() - self._begun)
         n_rows = n_drafted + 1
         if self._counted:
@@ -166,7 +169,8 @@ class Controller:
                 record.follow(emitted)
         choices = self.choices
         choices.lengths[n_drafted] = choices.lengths.get(n_drafted, 0) + 1
-        if self.costs.known:
+        if self._opened:
+            plain = self.costs.time(1)
             # A spike of the machine is no loss of speculation's.
             believed = min(took, 2.0 * (self.costs.time(n_rows) + self._drafting))
             self._emitted = RATE_MEMORY * self._emitted + len(emitted)
@@ -250,7 +254,7 @@ class Controller:
             record = self.record(member.name)
             if not record.seconds_matter:
                 record.seconds_matter = True
-                record.expect(getattr(member.drafter, "cost_hint", None), plain)
+                record.expect(member.cost_hint, plain)
             longest = min(limit, member.max_draft)
             promise = self._promise(record, longest)
             if record.resting or promise < bar * (LEAD if best is not None else 1.0):
@@ -300,7 +304,7 @@ class Controller:
         cost = missing * record.ms_per_read_token
         # Reading the prompt is for the rest of the answer; catching up again is for as long as a turn of the text lasts.
         expected = STAY if record.has_read else max(STAY, self._answer_tokens - self._n_emitted)
-        expected = min(expected, float(self._limit - self._n_emitted))
+        expected = min(expected, float(self.limit - self._n_emitted))
         saved = expected * (min(plain, self._spent / self._emitted) - 1.0 / promise)
         return saved > EARN_BACK * cost
 
@@ -333,7 +337,7 @@ class Controller:
                 gain += chance
                 spent = time(m + 1) - time(n + 1) + (m - n) * per_token
                 if gain > rate * spent:
-                    return self.bank.covers(time(n + 2) + (n + 1) * per_token, plain)
+                    return self.bank.covers(time(n + 2) + (n + 2) * per_token, plain)
             return False
 
         missing = self._unread(member, history)
@@ -348,7 +352,9 @@ class Controller:
             record.ms_per_read_token += 0.5 * (
                 max(ms - (n + 1) * per_token, 0.0) / missing - record.ms_per_read_token
             )
-            self._begun += 1e-3 * max(ms - (n + 1) * per_token, 0.0)
+            reading = max(ms - (n + 1) * per_token, 0.0)
+            self._begun += 1e-3 * reading
+            self.choices.saved -= reading
             ms = min(ms, (n + 1) * per_token)
         elif missing < 16:
             record.timed(ms, max(n, 1))
@@ -356,6 +362,8 @@ class Controller:
         if draft is None or not n:
             return None
         chances = record.proposed(draft)
+        if draft.distributions is not None:
+            return member, draft, n  # a cut now could depend on what was drawn, and the law would be another
         # Drafting is paid; only the rows still cost.
         gain = survival_now = 1.0
         best_k, best_value = 0, 1.0 - rate * plain + MARGIN_TOKENS

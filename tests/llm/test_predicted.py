@@ -45,3 +45,21 @@ def test_corpora_are_copied_from(open_llm: Callable[..., LLM], tiny: TinyFiles, 
         LLM(tiny.path("llama"), corpora=[tmp_path / "broken"])
     with pytest.raises(OptionError, match="list of files"):
         LLM(tiny.path("llama"), corpora=str(path))  # type: ignore[arg-type]
+
+
+def test_what_nothing_would_copy_from_is_refused(open_llm: Callable[..., LLM]) -> None:
+    llm = open_llm("llama")
+    with pytest.raises(OptionError, match="predicted is text to copy drafts from"):
+        llm.generate(PROMPT, max_tokens=4, predicted="text", drafters="ngram-simple")
+    assert len(llm.generate(PROMPT, max_tokens=4, temperature=0).tokens) == 4
+    with pytest.raises(OptionError, match="corpora are texts to copy drafts from"):
+        open_llm("llama", drafters="ngram-simple", corpora=["file"])
+
+
+def test_reset_forgets_what_suffix_remembers(open_llm: Callable[..., LLM]) -> None:
+    llm = open_llm("llama", drafters="suffix")
+    first = llm.generate(PROMPT, max_tokens=100, temperature=0)
+    llm.reset()
+    again = llm.generate(PROMPT, max_tokens=100, temperature=0)
+    assert again.tokens == first.tokens
+    assert (again.stats.drafted, again.stats.accepted) == (first.stats.drafted, first.stats.accepted)

@@ -77,7 +77,7 @@ class World:
         self.log: list[tuple[int, int]] = []  # (drafted, emitted)
         self.lows: list[float] = []
         self.chain.begin(self.history, None)
-        self.controller.begin(10**9)
+        self.controller.begin()
 
     def play(self, n_tokens: int, right: Callable[[int], bool]) -> None:
         goal = len(self.history) + n_tokens
@@ -333,8 +333,62 @@ def test_counted_costs_ignore_the_clock() -> None:
 def test_unknown_costs_mean_plain_decoding() -> None:
     world = World(text, KERNEL)
     world.controller = Controller(CostTable(), clock=world.clock)
-    world.controller.begin(1000)
+    world.controller.begin()
     assert world.controller.draft(world.chain, [0, 1], 2, 10) is None
+
+
+def test_foreign_confidences_are_checked() -> None:
+    """A drafter whose confidences or laws are none is parked, and the generation goes on."""
+    for bad in ([float("nan")], [2.0], ["x"], [0.5, 0.5]):
+
+        class Foreign(Drafter):
+            name, is_text = "foreign", True
+
+            def propose(self, history: Sequence[int], last: int, limit: int, bad: Any = bad) -> Draft | None:
+                return Draft([5], self.name, confidence=bad)
+
+        world = World(lambda clock: [Foreign(), Guess(clock)], KERNEL)
+        world.play(200, by_chance(0.9))
+        assert "foreign" in world.chain.parked and world.speed > 1.5
+
+
+def test_drawn_drafts_are_not_cut_by_what_was_drawn() -> None:
+    """Invariant 4: with a law the whole draft is verified, whatever came out."""
+
+    class Drawn(Guess):
+        def propose(self, history: Sequence[int], last: int, limit: int) -> Draft | None:
+            draft = super().propose(history, last, limit)
+            assert draft is not None
+            draft.distributions = [[(token, 1.0)] for token in draft.tokens]
+            return draft
+
+    world = World(
+        lambda clock: [Drawn(clock, "model", text=False, cost=1.0, n=4, confidence=lambda place: 0.9)], FLAT,
+        counted_cost=True,
+    )  # fmt: skip
+    made: list[int] = []
+    ask = world.chain.ask
+
+    def spy(*arguments: Any, **more: Any) -> Draft | None:
+        draft = ask(*arguments, **more)
+        made.append(0 if draft is None else len(draft.tokens))
+        return draft
+
+    world.chain.ask = spy  # type: ignore[method-assign]
+    world.play(300, by_chance(0.5))
+    verified = [drafted for drafted, _ in world.log if drafted]
+    assert verified and sum(verified) >= sum(made) - sum(n for n in made if n == 1)
+
+
+def test_numbers_of_one_generation_only() -> None:
+    controller = Controller(CostTable(KERNEL), clock=Clock())
+    controller.choices.lengths[3] = 7
+    controller.begin()
+    assert controller.choices.lengths == {}
+    controller.end()
+    before = controller._answer_tokens
+    controller.end()
+    assert controller._answer_tokens == before
 
 
 # --- the parts
