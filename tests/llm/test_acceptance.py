@@ -71,8 +71,8 @@ def test_rejection_has_the_law_of_plain_decoding(
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["near", "far", "chain"])
 def test_rejection_over_many_seeds(tiny: TinyFiles, kind: str, count_cases: Callable[[int], None]) -> None:
-    rejection_laws(tiny, kind, 20_000)
-    count_cases(20_000)
+    rejection_laws(tiny, kind, 5_000)
+    count_cases(5_000)
 
 
 def rejection_laws(tiny: TinyFiles, kind: str, n: int) -> None:
