@@ -30,7 +30,8 @@ class Control:
 
     def controller_for(self, request: Request) -> Controller | None:
         """Of one generation. By rejection sampling the text depends on what is drafted where: then choices may depend
-        on tokens only, on no clock, no measured cost and no earlier call.
+        on tokens only, on no clock, no measured cost and nothing that the controller learnt from earlier calls. (What
+        text drafters remember of those is theirs; `LLM.reset` makes them forget.)
         """
         if self.controller is None or request.acceptance == "match":
             return self.controller
