@@ -349,13 +349,11 @@ class Controller:
         if self._counted:
             ms = (n + 1) * per_token
         elif missing >= 16 and invest:
-            record.ms_per_read_token += 0.5 * (
-                max(ms - (n + 1) * per_token, 0.0) / missing - record.ms_per_read_token
-            )
             reading = max(ms - (n + 1) * per_token, 0.0)
+            record.ms_per_read_token += 0.5 * (reading / missing - record.ms_per_read_token)
             self._begun += 1e-3 * reading
             self.choices.saved -= reading
-            ms = min(ms, (n + 1) * per_token)
+            ms -= reading
         elif missing < 16:
             record.timed(ms, max(n, 1))
         self._drafting += ms

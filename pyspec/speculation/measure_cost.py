@@ -25,7 +25,7 @@ def measure_cost(
     cancel: CancelToken | None = None,
     clock: Callable[[], float] = perf_counter,
 ) -> dict[int, float]:
-    """Milliseconds by number of rows, {} when the context has no room or cannot drop tokens.
+    """Milliseconds by number of rows, {} when the context has no room.
 
     Decodes tokens of id 0 after those in memory and drops them again; the output rows of the last decode are lost.
     The first decode of a width builds its graph and is not counted, unless time runs out. Widths for which there is no

@@ -87,6 +87,17 @@ def test_measuring_leaves_no_trace() -> None:
     assert target.logits(0).tolist() == witness.logits(0).tolist()
 
 
+def test_slow_machines_measure_little() -> None:
+    """Widths that would not be done within the limit are left out, the first one included after its first decode."""
+    for tick, expected in ((0.01, [1, 4, 8]), (0.3, [1]), (0.12, [1])):
+        target = FakeContext(FakeModel(), n_ctx=64)
+        target.decode([5, 6, 7])
+        ticks = iter(range(1000))
+        found = measure_cost(target, clock=lambda tick=tick, ticks=ticks: tick * next(ticks))  # type: ignore[arg-type,misc]
+        assert sorted(found) == expected
+        assert target.n_cells == 3
+
+
 def test_no_room_no_measurement() -> None:
     target = FakeContext(FakeModel(), n_ctx=8)
     target.decode([5, 6, 7])
