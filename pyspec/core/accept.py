@@ -85,10 +85,10 @@ def accept_processed(
             guess = draft[i : i + 1]
             n_left = min(1, n_max)  # a bad n_max is refused where all are
             if distributions is None or not guess:
-                chosen, right = sampler.accept_match_arrays(row, guess, n_max=n_left, masks=mask)
+                chosen, right = sampler.accept_match(row, guess, n_max=n_left, masks=mask)
             else:
                 laws = distributions[i : i + 1]
-                chosen, right, _ = sampler.accept_rejection_arrays(row, guess, laws, n_max=n_left, masks=mask)
+                chosen, right, _ = sampler.accept_rejection(row, guess, laws, n_max=n_left, masks=mask)
             emitted += chosen
             tokens += chosen
             accepted += right

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     #: What a draft token was drawn from: (token, probability), all candidates, adding up to 1.
     Law = Sequence[tuple[int, float]]
+    #: Rows of logits: the output rows of a context, or an array.
+    Rows = Context | NDArray[np.float32]
 
 __all__ = [
     "Sampler",
@@ -256,33 +258,15 @@ class Sampler:
 
     # Acceptance -----------------------------------------------------------------------------------------------------
     #
-    # Common to all: row 0 belongs to the token before the draft, row i to draft[i - 1]. Rows are taken one after the other
-    # while the draft is accepted. It ends after an end token (of `model`, or one of end_ids), after n_max tokens, and after
-    # the row behind the last draft token; rows behind that are not looked at. The sampler has advanced by the emitted
-    # tokens; on an error it is as before.
+    # Common to all: rows are a context's output rows, or an array {len(draft) + 1, n_vocab} of logits. Row 0 belongs to the
+    # token before the draft, row i to draft[i - 1]. They are taken one after the other while the draft is accepted. It
+    # ends after an end token (of `model`, or one of end_ids), after n_max tokens, and after the row behind the last draft
+    # token; rows behind that are not looked at. The sampler has advanced by the emitted tokens; on an error it is as
+    # before.
 
     def accept_match(
         self,
-        context: Context,
-        draft: Sequence[int],
-        *,
-        model: Model | None,
-        n_max: int,
-        masks: Masks | None = None,
-        end_ids: Iterable[int] | None = None,
-    ) -> tuple[list[int], int]:
-        """Sample-and-match over the output rows 0..len(draft) of the context: (emitted tokens, accepted).
-
-        The sampler chooses the target's own token for each row; the draft is accepted as far as it says the same.
-        masks {len(draft) + 1, (n_vocab + 31) // 32}: what each row may emit.
-        """
-        rows, maxima = self._output_rows(context, draft, n_max)
-        _keep = self._verify(rows, maxima, draft, model, n_max, masks, end_ids)
-        return self._match(len(draft))
-
-    def accept_match_arrays(
-        self,
-        rows: NDArray[np.float32],
+        rows: Rows,
         draft: Sequence[int],
         *,
         n_max: int,
@@ -290,12 +274,13 @@ class Sampler:
         masks: Masks | None = None,
         end_ids: Iterable[int] | None = None,
     ) -> tuple[list[int], int]:
-        """`accept_match` on rows {len(draft) + 1, n_vocab}."""
-        _keep = self._verify(self._rows(rows, draft, n_max), None, draft, model, n_max, masks, end_ids)
-        return self._match(len(draft))
+        """Sample-and-match: (emitted tokens, accepted).
 
-    def _match(self, n_draft: int) -> tuple[list[int], int]:
-        out = self._ffi.new("int32_t[]", n_draft + 1)
+        The sampler chooses the target's own token for each row; the draft is accepted as far as it says the same.
+        masks {len(draft) + 1, (n_vocab + 31) // 32}: what each row may emit.
+        """
+        _keep = self._verify(rows, draft, model, n_max, masks, end_ids)
+        out = self._ffi.new("int32_t[]", len(draft) + 1)
         check(
             self._lib.pyspec_accept_match(self.handle, self._verification, out, self._n_out, self._n_accepted)
         )
@@ -303,12 +288,12 @@ class Sampler:
 
     def accept_rejection(
         self,
-        context: Context,
+        rows: Rows,
         draft: Sequence[int],
         distributions: Sequence[Law],
         *,
-        model: Model | None,
         n_max: int,
+        model: Model | None = None,
         masks: Masks | None = None,
         end_ids: Iterable[int] | None = None,
     ) -> tuple[list[int], int, int]:
@@ -318,29 +303,10 @@ class Sampler:
         empty one makes its place be decided by sample-and-match; so does temperature 0 everywhere. UnsupportedError with
         mirostat (ask `rejection_refusal` before generation), OptionError for what is no distribution.
         """
-        rows, maxima = self._output_rows(context, draft, n_max)
-        _keep = self._verify(rows, maxima, draft, model, n_max, masks, end_ids)
-        return self._reject(draft, distributions)
-
-    def accept_rejection_arrays(
-        self,
-        rows: NDArray[np.float32],
-        draft: Sequence[int],
-        distributions: Sequence[Law],
-        *,
-        n_max: int,
-        model: Model | None = None,
-        masks: Masks | None = None,
-        end_ids: Iterable[int] | None = None,
-    ) -> tuple[list[int], int, int]:
-        """`accept_rejection` on rows {len(draft) + 1, n_vocab}."""
-        _keep = self._verify(self._rows(rows, draft, n_max), None, draft, model, n_max, masks, end_ids)
-        return self._reject(draft, distributions)
-
-    def _reject(self, draft: Sequence[int], distributions: Sequence[Law]) -> tuple[list[int], int, int]:
         ffi = self._ffi
         if len(distributions) != len(draft):
             raise OptionError(f"{len(distributions)} distributions were given for {len(draft)} draft tokens")
+        _keep = self._verify(rows, draft, model, n_max, masks, end_ids)
         out, n_coins = ffi.new("int32_t[]", len(draft) + 1), ffi.new("int32_t *")
         check(
             self._lib.pyspec_accept_rejection(
@@ -359,24 +325,7 @@ class Sampler:
 
     def accept_replay(
         self,
-        context: Context,
-        forced: Sequence[int],
-        *,
-        model: Model | None,
-        n_max: int,
-        masks: Masks | None = None,
-        end_ids: Iterable[int] | None = None,
-    ) -> list[int]:
-        """After a checkpoint was restored: emits the forced tokens, which were decided in the first attempt, without
-        deciding them again, then one token more (none behind an end token).
-        """
-        rows, maxima = self._output_rows(context, forced, n_max)
-        _keep = self._verify(rows, maxima, forced, model, n_max, masks, end_ids)
-        return self._replay(len(forced))
-
-    def accept_replay_arrays(
-        self,
-        rows: NDArray[np.float32],
+        rows: Rows,
         forced: Sequence[int],
         *,
         n_max: int,
@@ -384,12 +333,11 @@ class Sampler:
         masks: Masks | None = None,
         end_ids: Iterable[int] | None = None,
     ) -> list[int]:
-        """`accept_replay` on rows {len(forced) + 1, n_vocab}."""
-        _keep = self._verify(self._rows(rows, forced, n_max), None, forced, model, n_max, masks, end_ids)
-        return self._replay(len(forced))
-
-    def _replay(self, n_forced: int) -> list[int]:
-        out = self._ffi.new("int32_t[]", n_forced + 1)
+        """After a checkpoint was restored: emits the forced tokens, which were decided in the first attempt, without
+        deciding them again, then one token more (none behind an end token).
+        """
+        _keep = self._verify(rows, forced, model, n_max, masks, end_ids)
+        out = self._ffi.new("int32_t[]", len(forced) + 1)
         check(
             self._lib.pyspec_accept_replay(
                 self.handle, self._verification, out, self._n_out, self._n_accepted
@@ -400,26 +348,7 @@ class Sampler:
 
     def accept_synthetic(
         self,
-        context: Context,
-        draft: Sequence[int],
-        rates: Sequence[float],
-        *,
-        model: Model | None,
-        n_max: int,
-        masks: Masks | None = None,
-        end_ids: Iterable[int] | None = None,
-    ) -> tuple[list[int], int]:
-        """For benchmarks: accepts the first i + 1 draft tokens with probability rates[i], by coins keyed by seed and
-        index, whatever the target says; (emitted tokens, accepted). The text means nothing. End tokens are never
-        accepted. rates: see `pyspec.core.accept.synthetic_rates`; OptionError for a draft longer than they are.
-        """
-        rows, maxima = self._output_rows(context, draft, n_max)
-        _keep = self._verify(rows, maxima, draft, model, n_max, masks, end_ids)
-        return self._synthetic(len(draft), rates)
-
-    def accept_synthetic_arrays(
-        self,
-        rows: NDArray[np.float32],
+        rows: Rows,
         draft: Sequence[int],
         rates: Sequence[float],
         *,
@@ -428,12 +357,12 @@ class Sampler:
         masks: Masks | None = None,
         end_ids: Iterable[int] | None = None,
     ) -> tuple[list[int], int]:
-        """`accept_synthetic` on rows {len(draft) + 1, n_vocab}."""
-        _keep = self._verify(self._rows(rows, draft, n_max), None, draft, model, n_max, masks, end_ids)
-        return self._synthetic(len(draft), rates)
-
-    def _synthetic(self, n_draft: int, rates: Sequence[float]) -> tuple[list[int], int]:
-        out = self._ffi.new("int32_t[]", n_draft + 1)
+        """For benchmarks: accepts the first i + 1 draft tokens with probability rates[i], by coins keyed by seed and
+        index, whatever the target says; (emitted tokens, accepted). The text means nothing. End tokens are never
+        accepted. rates: see `pyspec.core.accept.synthetic_rates`; OptionError for a draft longer than they are.
+        """
+        _keep = self._verify(rows, draft, model, n_max, masks, end_ids)
+        out = self._ffi.new("int32_t[]", len(draft) + 1)
         c_rates = self._ffi.new("double[]", list(rates))
         check(
             self._lib.pyspec_accept_synthetic(
@@ -444,24 +373,21 @@ class Sampler:
 
     # Into C ---------------------------------------------------------------------------------------------------------
 
-    def _output_rows(self, context: Context, draft: Sequence[int], n_max: int) -> tuple[Any, Any]:
-        n_rows = max(1, min(len(draft) + 1, n_max))
-        if context.n_outputs < n_rows:
-            raise OptionError(
-                f"a draft of {len(draft)} needs {n_rows} output rows, there are {context.n_outputs}"
-            )
-        return context.logits_ptr(0), context.logits_maxima_ptr(0)
-
-    def _rows(self, rows: NDArray[np.float32], draft: Sequence[int], n_max: int) -> Any:
-        n_rows = max(1, min(len(draft) + 1, n_max))
+    def _rows(self, rows: Rows, n_draft: int, n_rows: int) -> tuple[Any, Any]:
+        """The first n_rows rows and, of a context, the maxima of their parts."""
+        if isinstance(rows, Context):
+            if rows.n_outputs < n_rows:
+                raise OptionError(
+                    f"a draft of {n_draft} needs {n_rows} output rows, there are {rows.n_outputs}"
+                )
+            return rows.logits_ptr(0), rows.logits_maxima_ptr(0)
         if rows.ndim != 2 or rows.shape[0] < n_rows:
             raise OptionError(f"rows have shape {rows.shape}, expected ({n_rows}, {self.n_vocab})")
-        return self._row(rows)
+        return self._row(rows), self._ffi.NULL
 
     def _verify(
         self,
-        rows: Any,
-        maxima: Any | None,
+        rows: Rows,
         draft: Sequence[int],
         model: Model | None,
         n_max: int,
@@ -471,15 +397,16 @@ class Sampler:
         """Fill the struct that acceptance functions take; returns what must live until the call."""
         ffi, v = self._ffi, self._verification
         n_rows = max(1, min(len(draft) + 1, n_max))
+        logits, maxima = self._rows(rows, len(draft), n_rows)
         tokens = ffi.new("int32_t[]", draft)
         ends = ffi.NULL if not end_ids else ffi.new("int32_t[]", list(end_ids))
         bits = mask_rows(ffi, masks, n_rows, self.n_vocab)
         v.model = ffi.NULL if model is None else model.handle
         v.end_tokens, v.n_end = ends, 0 if not end_ids else len(ends)
         v.draft, v.n_draft = tokens, len(draft)
-        v.rows, v.maxima, v.masks = rows, ffi.NULL if maxima is None else maxima, bits
+        v.rows, v.maxima, v.masks = logits, maxima, bits
         v.n_max = n_max
-        return tokens, ends, rows, bits
+        return tokens, ends, logits, bits
 
     def _row(self, logits: NDArray[np.float32]) -> Any:
         return float_rows(self._ffi, logits, self.n_vocab)

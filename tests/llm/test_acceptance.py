@@ -241,9 +241,7 @@ class Rows:
             rows = [self.rows[path]] + [self.rows[(*path, *guess[: i + 1])] for i in range(known)]
             # A guess that the target never makes has no row; its row is never looked at.
             rows += [np.zeros_like(rows[0])] * (len(guess) - known)
-            emitted, _ = sampler.accept_match_arrays(
-                np.stack(rows), guess, n_max=3 - len(path), model=self.model
-            )
+            emitted, _ = sampler.accept_match(np.stack(rows), guess, n_max=3 - len(path), model=self.model)
             path = (*path, *emitted)
         return path
 

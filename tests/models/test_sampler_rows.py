@@ -34,7 +34,7 @@ def test_rows_of_a_context(tiny: Any, temperature: float, masked: bool) -> None:
         mask = None if masks is None else masks[0]
         truth = [sampler().sample(context, 0, mask)]
         assert truth == [sampler().sample_array(rows[0], mask)]
-        assert sampler().accept_match(context, [*truth, 9, 6], **common) == sampler().accept_match_arrays(
+        assert sampler().accept_match(context, [*truth, 9, 6], **common) == sampler().accept_match(
             rows, [*truth, 9, 6], **common
         )
         drafting = sampler().for_drafting()
@@ -43,15 +43,15 @@ def test_rows_of_a_context(tiny: Any, temperature: float, masked: bool) -> None:
         assert drawn == [drafting.draft_sample_array(rows[i], n_vocab, mask) for i in range(3)]
         tokens, laws = [token for token, _ in drawn], [law for _, law in drawn]
         assert all(sum(p for _, p in law) == pytest.approx(1) for law in laws)
-        assert sampler().accept_rejection(
-            context, tokens, laws, **common
-        ) == sampler().accept_rejection_arrays(rows, tokens, laws, **common)
-        assert sampler().accept_replay(context, draft, **common) == sampler().accept_replay_arrays(
+        assert sampler().accept_rejection(context, tokens, laws, **common) == sampler().accept_rejection(
+            rows, tokens, laws, **common
+        )
+        assert sampler().accept_replay(context, draft, **common) == sampler().accept_replay(
             rows, draft, **common
         )
         rates = [0.9, 0.8, 0.7]
         assert sampler().accept_synthetic(context, draft, rates, **common) == (
-            sampler().accept_synthetic_arrays(rows, draft, rates, **common)
+            sampler().accept_synthetic(rows, draft, rates, **common)
         )
         by_row, by_array = sampler(), sampler()
         by_row.advance_from(context, 0, truth[0], mask)

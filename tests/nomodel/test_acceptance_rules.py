@@ -112,7 +112,7 @@ def test_processors_with_rejection() -> None:
     expected = Sampler(plain(seed=8), N)
     masked = rows.copy()
     masked[:, 3::7] = -math.inf
-    whole = expected.accept_rejection_arrays(masked, [4, 9], [law, law], n_max=9)
+    whole = expected.accept_rejection(masked, [4, 9], [law, law], n_max=9)
     tokens, accepted = accept_processed(
         Sampler(plain(seed=8), N), context_of(rows), [4, 9], [no_threes], history=[], model=None, n_max=9,
         distributions=[law, law],
@@ -132,9 +132,9 @@ def test_a_processor_that_raises(where: int) -> None:
     sampler.advance(7)
     before = sampler.candidates_array(rows[0], N)
     probe = sampler.clone()
-    draft = probe.accept_match_arrays(rows, [0, 0], n_max=1)[0]
+    draft = probe.accept_match(rows, [0, 0], n_max=1)[0]
     probe.rollback(1)
-    draft += [probe.accept_match_arrays(rows, [draft[0], 0], n_max=2)[0][-1]]
+    draft += [probe.accept_match(rows, [draft[0], 0], n_max=2)[0][-1]]
 
     def fails(tokens: list[int], logits: np.ndarray) -> None:
         if len(tokens) == 1 + where:
@@ -169,9 +169,9 @@ def test_masks_and_end_ids() -> None:
     for dtype in (np.int32, np.uint32):
         sampler = Sampler(SamplingParams(seed=1), N)
         bits = masks.view(dtype)
-        assert sampler.accept_match_arrays(rows, [9, 39], n_max=9, masks=bits) == ([9, 39, 31], 2)
+        assert sampler.accept_match(rows, [9, 39], n_max=9, masks=bits) == ([9, 39, 31], 2)
         sampler.rollback(3)
-        assert sampler.accept_match_arrays(rows, [9, 39], n_max=9, masks=bits, end_ids={39, 5}) == (
+        assert sampler.accept_match(rows, [9, 39], n_max=9, masks=bits, end_ids={39, 5}) == (
             [9, 39],
             2,
         )
@@ -182,15 +182,15 @@ def test_masks_and_end_ids() -> None:
     with pytest.raises(OptionError, match="mask and -infinity forbid all 40"):
         sampler.sample_array(rows[0], none)
     with pytest.raises(OptionError, match=r"masks are uint32 \(2, 2\), expected .* \(3, 2\)"):
-        sampler.accept_match_arrays(rows, [1, 2], n_max=9, masks=np.zeros((2, 2), dtype=np.uint32))
-    assert sampler.accept_match_arrays(rows, [9, 39], n_max=2, masks=masks[:2])[0] == [
+        sampler.accept_match(rows, [1, 2], n_max=9, masks=np.zeros((2, 2), dtype=np.uint32))
+    assert sampler.accept_match(rows, [9, 39], n_max=2, masks=masks[:2])[0] == [
         9,
         39,
     ]  # enough for n_max
     sampler.reset()
     for bad in (np.zeros((3, 1), np.uint32), np.zeros((3, 2), np.int64), np.zeros((2, 3), np.int32).T):
         with pytest.raises(OptionError, match="masks are"):
-            sampler.accept_match_arrays(rows, [1, 2], n_max=9, masks=cast(Any, bad))
+            sampler.accept_match(rows, [1, 2], n_max=9, masks=cast(Any, bad))
     assert sampler.n_history == 0
 
 
@@ -213,11 +213,11 @@ def test_rejection_is_refused_before_generation() -> None:
     rows = made_up(2, 1)
     sampler = Sampler(plain(mirostat=2), N)
     with pytest.raises(UnsupportedError, match="mirostat cannot be combined"):
-        sampler.accept_rejection_arrays(rows, [1], [[(1, 1.0)]], n_max=2)
+        sampler.accept_rejection(rows, [1], [[(1, 1.0)]], n_max=2)
     with pytest.raises(OptionError, match=r"add up to 0\.5"):
-        Sampler(plain(), N).accept_rejection_arrays(rows, [1], [[(1, 0.5)]], n_max=2)
+        Sampler(plain(), N).accept_rejection(rows, [1], [[(1, 0.5)]], n_max=2)
     with pytest.raises(OptionError, match="0 distributions were given for 1"):
-        Sampler(plain(), N).accept_rejection_arrays(rows, [1], [], n_max=2)
+        Sampler(plain(), N).accept_rejection(rows, [1], [], n_max=2)
     assert sampler.n_history == 0
 
 
@@ -244,13 +244,13 @@ def test_synthetic_rates() -> None:
         synthetic_rates(0, length=1)
     rows = made_up(4, 2)
     sampler = Sampler(plain(seed=2), N)
-    assert sampler.accept_synthetic_arrays(rows, [1, 2, 3], [1, 1, 1], n_max=9)[1] == 3
+    assert sampler.accept_synthetic(rows, [1, 2, 3], [1, 1, 1], n_max=9)[1] == 3
     assert sampler.index == 4
     sampler.reset()
-    tokens, accepted = sampler.accept_synthetic_arrays(rows, [1, 2, 3], [1, 1, 1], n_max=9, end_ids=[2])
+    tokens, accepted = sampler.accept_synthetic(rows, [1, 2, 3], [1, 1, 1], n_max=9, end_ids=[2])
     assert (tokens[0], accepted) == (1, 1)
     sampler.reset()
-    assert sampler.accept_replay_arrays(rows, [5, 6, 7], n_max=9)[:3] == [5, 6, 7]
+    assert sampler.accept_replay(rows, [5, 6, 7], n_max=9)[:3] == [5, 6, 7]
     assert sampler.index == 4
 
 

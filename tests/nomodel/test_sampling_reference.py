@@ -224,7 +224,7 @@ def test_accept_match(data: st.DataObject) -> None:
         sampler.advance(token, prompt=True)
     expected = reference.accept_match(block, draft, wanted, history, 0, n_max, masks=allowed)
     before = sampler.clone()
-    tokens, n_accepted = sampler.accept_match_arrays(block[: n_draft + 1], draft, n_max=n_max, masks=allowed)
+    tokens, n_accepted = sampler.accept_match(block[: n_draft + 1], draft, n_max=n_max, masks=allowed)
     assert (list(tokens), n_accepted) == expected
     assert sampler.index == len(tokens)
 
@@ -316,7 +316,7 @@ def test_rejection(data: st.DataObject) -> None:
         mask = None if allowed is None else allowed[3]
         assume(not near_a_limit(block[3], wanted, expected, 3, mask))
         expected.append(reference.sample(block[3], wanted, expected, 3, mask))
-    tokens, _, _ = sampler.accept_rejection_arrays(
+    tokens, _, _ = sampler.accept_rejection(
         block, draft, [list(law.items()) for law in laws], n_max=9, masks=allowed
     )
     assert tokens == expected
@@ -343,7 +343,7 @@ def test_rejection_coins(spread: float) -> None:
             expected.append(token)
             if not accepted:
                 break
-        tokens, _, coins = make(wanted, n_vocab).accept_rejection_arrays(
+        tokens, _, coins = make(wanted, n_vocab).accept_rejection(
             block, draft, [list(law.items()) for law in laws], n_max=9
         )
         assert tokens == expected
@@ -445,6 +445,6 @@ def test_refusals() -> None:
     block[1, 3] = math.nan
     first = sampler.sample_array(block[0])
     with pytest.raises(OptionError, match="token 3 is not a number"):
-        sampler.accept_match_arrays(block, [first, 0], n_max=9)
+        sampler.accept_match(block, [first, 0], n_max=9)
     assert (sampler.n_history, sampler.index) == (0, 0)
     assert sampler.sample_array(block[0]) == first
