@@ -45,7 +45,7 @@ def json_format(text: str, whitespace: bool = False) -> Format:
         return Format("any JSON object", {"response_format": {"type": "json_object"}, **options})
     path = Path(text).expanduser()
     try:
-        schema = json.loads(_read(path, "JSON schema"))
+        schema = json.loads(read_text(path, "JSON schema"))
     except json.JSONDecodeError as error:
         raise OptionError(f"{text} is not JSON: {error}") from None
     if not isinstance(schema, dict):
@@ -62,7 +62,7 @@ def grammar_format(text: str) -> Format:
     """A file in Lark or GBNF; its start rule tells which."""
     from pyspec.llm.grammar import Grammar, check_grammar
 
-    source = _read(Path(text).expanduser(), "grammar")
+    source = read_text(Path(text).expanduser(), "grammar")
     try:
         grammar = Grammar.parse(source)
         check_grammar(grammar)
@@ -72,7 +72,8 @@ def grammar_format(text: str) -> Format:
     return Format(f"the {notation} grammar {text}", {"grammar": grammar})
 
 
-def _read(path: Path, what: str) -> str:
+def read_text(path: Path, what: str) -> str:
+    """The file's text; OptionError says what is wrong with it, and that it should be `what`."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:

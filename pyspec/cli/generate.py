@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -36,6 +37,7 @@ def generate(
     n_draft: opt.NDraft = None,
     controller: opt.Controller = None,
     acceptance: opt.Acceptance = None,
+    predicted: opt.Predicted = None,
     schema: opt.Schema = None,
     grammar: opt.GrammarFile = None,
     grammar_whitespace: opt.Whitespace = False,
@@ -72,7 +74,7 @@ def generate(
 
     PROMPT is one user message, put through the file's chat template when it has one.
     """
-    from pyspec.cli.formats import chosen_format
+    from pyspec.cli.formats import chosen_format, read_text
     from pyspec.cli.session import consume, has_template, open_llm
     from pyspec.cli.statistics import check_stats_form
     from pyspec.errors import OptionError
@@ -86,6 +88,8 @@ def generate(
     call["on_full"] = on_full
     if acceptance is not None:
         call["acceptance"] = acceptance
+    if predicted is not None:
+        call["predicted"] = read_text(Path(predicted).expanduser(), "text")
     if stop:
         call["stop"] = stop
     if prompt == "-":

@@ -168,6 +168,15 @@ Acceptance = Annotated[
         "[default: match]",
     ),
 ]
+Predicted = Annotated[
+    str | None,
+    typer.Option(
+        "--predicted",
+        metavar="FILE",
+        rich_help_panel=SPECULATION,
+        help="A text that the answer will resemble, such as the file to be edited; drafts are copied from it.",
+    ),
+]
 Schema = Annotated[
     str | None,
     typer.Option(

@@ -76,6 +76,18 @@ def test_settings_reach_the_call_and_unset_ones_do_not(call: Call, some_file: st
     assert out == "max_tokens=1024 min_p=0.05 on_full='stop' temperature=0.0 top_k=40 top_p=0.95\n"
 
 
+def test_a_text_to_copy_from(
+    call: Call, some_file: str, write: Callable[[str, str], str], tmp_path: Path
+) -> None:
+    predicted = write("old.py", "x = 1\n")
+    _, out, _ = call("generate", some_file, "options", "--predicted", predicted)
+    assert r"predicted='x = 1\n'" in out
+    (tmp_path / "binary").write_bytes(b"\xff\x00")
+    for file, message in (("missing.py", "no such file"), ("binary", "is not a text: it is not UTF-8")):
+        code, out, err = call("generate", some_file, "x", "--predicted", str(tmp_path / file))
+        assert (code, out) == (2, "") and message in err and err.count("\n") == 1
+
+
 def test_a_bias_that_is_none(call: Call, some_file: str) -> None:
     code, _, err = call("generate", some_file, "x", "--logit-bias", "often")
     assert code == 2
