@@ -100,6 +100,8 @@ class DrafterSet:
     def _drafter(self, spec: DrafterSpec) -> Drafter:
         key = str(spec)
         if key not in self._made:
+            if spec.kind.needs_draft_model:
+                self._drop(spec.name)
             self._made[key] = spec.kind.build(
                 spec.values(),
                 DrafterParts(
@@ -114,6 +116,19 @@ class DrafterSet:
             for corpus in self._corpora if hasattr(self._made[key], "add_corpus") else ():
                 self._made[key].add_corpus(corpus)  # type: ignore[attr-defined]
         return self._made[key]
+
+    def _drop(self, name: str) -> None:
+        """Close the drafter of this name that was made with other options: a draft model's context is large, and one
+        of a kind is what calls pay for.
+        """
+        for key in [key for key, drafter in self._made.items() if drafter.name == name]:
+            drafter = self._made.pop(key)
+            self._chains = {
+                request: chain
+                for request, chain in self._chains.items()
+                if all(member.drafter is not drafter for member in chain.members)
+            }
+            drafter.close()
 
     def _read_corpora(self, paths: Sequence[str | os.PathLike[str]]) -> list[Corpus]:
         if isinstance(paths, (str, bytes, os.PathLike)):

@@ -63,6 +63,20 @@ def test_the_same_request_twice(make_llm: Callable[..., LLM], drafters: str) -> 
         assert counts[0] == counts[1] == counts[2]
 
 
+def test_one_draft_context_whatever_the_options(make_llm: Callable[..., LLM]) -> None:
+    """A call with other options of the draft model's drafter does not keep the memory of the one before."""
+    llm = make(make_llm, "draft-simple:n_draft=2")
+    prompt = shuffled(2, 100)
+    answers = []
+    for n_draft in (2, 3, 2, 5, 5):
+        requested = f"ngram-simple,draft-simple:n_draft={n_draft}"
+        answers.append(llm.generate(prompt, max_tokens=20, temperature=0, drafters=requested))
+        open_contexts = [context for context in llm.core.contexts if not context.closed]
+        assert len(open_contexts) == 2
+        assert answers[-1].stats.drafters["draft-simple"].drafted > 0
+    assert all(answer.tokens == answers[0].tokens for answer in answers)
+
+
 @pytest.mark.parametrize("drafters", DRAFTERS)
 def test_random_conversations_equal_cold_starts(make_llm: Callable[..., LLM], drafters: str) -> None:
     """Invariant 17, C105: whatever was asked, stopped, cut or cancelled before, the answer is that of a new
