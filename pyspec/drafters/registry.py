@@ -335,7 +335,7 @@ DRAFTER_KINDS: tuple[DrafterKind, ...] = (
         "draft-simple",
         "a smaller model with the same vocabulary (draft=FILE)",
         (
-            DrafterOption("n_draft", 3, 1, 1024, "longest draft, in tokens"),
+            DrafterOption("n_draft", 3, 1, 1024, "longest draft, in tokens; under a controller 16"),
             DrafterOption(
                 "p_min", 0.6, 0.0, 1.0, "drafting stops when the best candidate is less probable", False
             ),

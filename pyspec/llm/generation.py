@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import log
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -134,6 +134,7 @@ class Generation:
             cancel=self._cancel,
             controller=self._controller,
             grammar=self._grammar,
+            certainty=self._certainty(),
         )
         emitted = step.first()
         self._first_token_at = self._last_token_at = perf_counter()
@@ -164,6 +165,14 @@ class Generation:
         if session.audit:
             audit(history=session.history, target=session.target, chain=chain)
 
+    def _certainty(self) -> Callable[[], float] | None:
+        """How sure the target is of its next token: only where there is a draft model to be judged by it."""
+        if self._controller is None or all(member.is_text for member in self._chain.live):
+            return None
+        target, choose = self._session.target, self._backend.draft_choice
+        n_vocab = target.n_vocab
+        return lambda: choose(target, 0, n_vocab)[1]
+
     def _learn_costs(self, limit: int) -> None:
         """Tell the controller how long the answer may become, and what widths cost if nobody knows yet."""
         controller = self._controller
@@ -192,12 +201,13 @@ class Generation:
                 choices.lengths,
                 choices.rests,
                 choices.saved,
-                controller.bank.balance,
+                controller.bank.balance * controller.costs.time(1) if controller.costs.known else 0.0,
             )
         stats.context_rolls = 0 if self._end is None else self._end.rolls
         seconds = self._last_token_at - self._first_token_at
         stats.generation_ms = 1e3 * seconds
-        stats.tokens_per_second = (n - 1) / seconds if n > 1 and seconds > 0 else 0.0
+        stats.timed_tokens = max(0, n - 1)
+        stats.tokens_per_second = stats.timed_tokens / seconds if seconds > 0 else 0.0
         return GenerationResult(
             text=answer.text,
             tokens=answer.tokens,

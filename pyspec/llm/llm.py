@@ -45,6 +45,7 @@ from pyspec.llm.setup import (
     progress_steps,
     uses_draft_model,
     wanted_drafters,
+    with_lengths,
 )
 from pyspec.llm.stream import Stream
 from pyspec.speculation.rollback import can_speculate, require_speculation
@@ -109,7 +110,9 @@ class LLM:
         audit: bool = False,
         _backend: Backend | None = None,
     ) -> None:
-        wanted = wanted_drafters(drafters, draft, n_draft)
+        mode = controller_mode(controller, n_draft)
+        wanted = wanted_drafters(drafters, draft, n_draft, mode)
+        self._with_lengths = partial(with_lengths, n_draft=n_draft, mode=mode)
         check_corpora(corpora, wanted)
         backend = self._backend = _backend or core_backend()
         self._calls = Calls(f"LLM({os.fspath(path)!r})", backend.CancelToken)
@@ -167,9 +170,7 @@ class LLM:
                 corpora=corpora,
             )
             self._chain = self._first_chain(wanted, explicit=drafters is not None, required=draft_required)
-            self._control = make_control(
-                controller_mode(controller, n_draft), cost_table, self.model, self._session.target
-            )
+            self._control = make_control(mode, cost_table, self.model, self._session.target)
         except BaseException:
             self._release()
             raise
@@ -377,7 +378,7 @@ class LLM:
     def _request(self, options: Mapping[str, Any]) -> Request:
         request = parse_request(options, self._backend.SamplingParams, self.model.info.n_vocab)
         if request.drafters is not UNSET and request.drafters is not None:
-            request.drafters = parse_drafters(request.drafters)
+            request.drafters = self._with_lengths(parse_drafters(request.drafters))
             self._live_drafters().require_draft_file(request.drafters)
             if request.drafters:
                 require_speculation(self._live_session().rollback, [item.name for item in request.drafters])

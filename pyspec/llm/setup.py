@@ -22,9 +22,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("pyspec")
 
+#: Longest draft of a draft model when the controller decides after each token whether it goes on. (A fixed length
+#: has to be good on average: the drafter's own default.)
+LONGEST_MODEL_DRAFT = 16
 
-def wanted_drafters(drafters: Any, draft: Any, n_draft: int | None) -> list[DrafterSpec | Drafter]:
-    """The drafters an LLM starts with. Checks everything that can be checked without opening a file."""
+
+def wanted_drafters(drafters: Any, draft: Any, n_draft: int | None, mode: str) -> list[DrafterSpec | Drafter]:
+    """The drafters an LLM starts with, of a controller_mode. Checks everything that can be checked without opening a file."""
     wanted: list[DrafterSpec | Drafter]
     if drafters is None:
         wanted = [DrafterSpec(DEFAULT_DRAFTER)]
@@ -45,14 +49,24 @@ def wanted_drafters(drafters: Any, draft: Any, n_draft: int | None) -> list[Draf
             f"{', '.join(item.name for item in wanted)} uses it; "
             f"add {DEFAULT_WITH_DRAFT_MODEL} or leave the draft out"
         )
-    if n_draft is not None:
-        if isinstance(n_draft, bool) or not isinstance(n_draft, int) or not 1 <= n_draft <= 1024:
-            raise OptionError(f"n_draft must be a whole number from 1 to 1024, not {n_draft!r}")
-        wanted = [
-            item.with_default("n_draft", n_draft) if isinstance(item, DrafterSpec) and uses else item
-            for item, uses in zip(wanted, uses_draft, strict=True)
-        ]
-    return wanted
+    if n_draft is not None and (type(n_draft) is not int or not 1 <= n_draft <= 1024):
+        raise OptionError(f"n_draft must be a whole number from 1 to 1024, not {n_draft!r}")
+    return with_lengths(wanted, n_draft, mode)
+
+
+def with_lengths(
+    wanted: list[DrafterSpec | Drafter], n_draft: int | None, mode: str
+) -> list[DrafterSpec | Drafter]:
+    """The same, drafters with a draft model being told how long a draft may get where they were not."""
+    longest = n_draft or (LONGEST_MODEL_DRAFT if mode == "auto" else None)
+    if longest is None:
+        return wanted
+    return [
+        item.with_default("n_draft", longest)
+        if isinstance(item, DrafterSpec) and item.kind.needs_draft_model
+        else item
+        for item in wanted
+    ]
 
 
 def check_corpora(corpora: Sequence[object], wanted: Sequence[DrafterSpec | Drafter]) -> None:

@@ -3,7 +3,9 @@
 Rounds with a draft pay in what plain decoding would have taken for their tokens and take out what they took. A
 draft is only made when its worst case, all of it wrong, is covered, so the balance never falls below zero however
 the target chooses: in the times that are believed, total time <= (1 + margin) * plain time + the initial balance.
-A draft model's first reading of a prompt is not in these books: the controller decides about it by what it expects.
+The books are kept in plain tokens, so that a machine that turns slower, or a first table that is far off, changes
+nothing of what a balance is worth. A draft model's first reading of a prompt is not in them: the controller decides
+about it by what it expects.
 """
 
 from __future__ import annotations
@@ -15,27 +17,21 @@ START, LIMIT = 4.0, 8.0
 
 
 class LossBank:
-    """A balance in milliseconds. plain: milliseconds of one plain token."""
+    """A balance in plain tokens. Arguments are milliseconds; plain: what one plain token takes now."""
 
-    __slots__ = ("balance", "lowest")
+    __slots__ = ("balance",)
 
-    def __init__(self, balance: float = 0.0) -> None:
-        self.balance = balance
-        self.lowest = balance
-
-    def open(self, plain: float) -> None:
-        """The initial balance, when a plain token's time is known for the first time."""
-        self.balance = self.lowest = START * plain
+    def __init__(self) -> None:
+        self.balance = START
 
     def covers(self, worst: float, plain: float) -> bool:
         """May a round that takes at most `worst` milliseconds and yields at least one token be run?"""
-        return worst - (1 + MARGIN) * plain <= self.balance
+        return worst / plain - (1 + MARGIN) <= self.balance
 
     def settle(self, n_emitted: int, took: float, plain: float) -> None:
         """A round with a draft gave n_emitted tokens and took so long."""
-        self.balance = min(LIMIT * plain, self.balance + (1 + MARGIN) * plain * n_emitted - took)
-        self.lowest = min(self.lowest, self.balance)
+        self.balance = min(LIMIT, self.balance + (1 + MARGIN) * n_emitted - took / plain)
 
-    def rest(self, plain: float) -> None:
+    def rest(self) -> None:
         """A plain token was emitted."""
-        self.balance = min(LIMIT * plain, self.balance + MARGIN * plain)
+        self.balance = min(LIMIT, self.balance + MARGIN)

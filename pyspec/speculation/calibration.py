@@ -22,7 +22,10 @@ TOPIC_MEMORY = 0.9
 TOPIC_SHRINK = 2.0
 #: What is expected of a place before anything is drafted follows the text faster, and starts from the place before.
 RECENT_MEMORY = 0.9
-RECENT_SHRINK = 2.0
+RECENT_SHRINK = 3.0
+FADING = 0.97
+#: Part of it that another text begins with.
+CARRIED = 0.1
 #: What is assumed of a drafter that gives no confidence.
 UNKNOWN = 0.6
 #: Positions of such a drafter are told apart up to here.
@@ -51,8 +54,15 @@ class Calibration:
 
     def new_text(self) -> None:
         """What follows is another text: the last one's deviation says little about it."""
-        for topic in self._topic:
-            topic[:] = [0.25 * value for value in topic]
+        for seen in self._topic:
+            seen[:] = [0.25 * value for value in seen]
+        for seen in self._recent:
+            seen[:] = [CARRIED * value for value in seen]
+
+    def fade(self) -> None:
+        """A round without a draft to judge: what is expected before anything is drafted returns to `prior`."""
+        for seen in self._recent:
+            seen[:] = [FADING * value for value in seen]
 
     def _by_bin(self, position: int, confidence: float | None, predicted: float) -> float:
         found = self._bins.get(_key(position, confidence))

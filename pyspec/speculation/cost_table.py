@@ -16,8 +16,10 @@ NOMINAL = ((1, 1.0), (4, 1.3), (8, 2.0), (16, 3.5), (32, 6.5), (64, 12.5))
 DRIFT_RATE = 0.1
 #: How fast one n's own time follows once it has been seen often.
 CELL_RATE = 0.05
-#: One round counts as at most this many times slower or faster than expected.
+#: A round that is this many times slower or faster than expected is a stray and changes nothing...
 CLIP = 2.0
+#: ...unless so many in a row are: then the machine, or the table, is another one than was thought.
+STRAYS = 3
 
 
 class CostTable:
@@ -26,13 +28,14 @@ class CostTable:
     frozen: observations are ignored, so that decisions depend on tokens alone.
     """
 
-    __slots__ = ("_cells", "_counts", "_flat", "_widths", "drift", "frozen")
+    __slots__ = ("_cells", "_counts", "_flat", "_strays", "_widths", "drift", "frozen")
 
     def __init__(self, times: Mapping[int, float] | None = None, *, frozen: bool = False) -> None:
         self._cells: dict[int, float] = {}
         self._counts: dict[int, int] = {}
         self._widths: list[int] = []
         self._flat: list[float] = []
+        self._strays: list[float] = []  # ratios of the last rounds, all slower or all faster than can be
         self.drift = 1.0
         self.frozen = frozen
         for n, ms in sorted((times or {}).items()):
@@ -65,22 +68,38 @@ class CostTable:
         if self.frozen or ms <= 0:
             return
         count = self._counts.get(n, 0)
-        if n not in self._cells:
-            if not self._cells or n == 1:
-                self._cells[n] = ms
-            else:
-                expected = self.time(n)
-                self._cells[n] = min(max(ms, expected / CLIP), expected * CLIP) / self.drift
+        if not self._cells or (n == 1 and n not in self._cells):
+            self._cells[n] = ms / self.drift
         else:
-            ratio = min(max(ms / (self.drift * self._cells[n]), 1 / CLIP), CLIP)
-            if count < 3:
+            expected = self.drift * self._cells[n] if n in self._cells else self.time(n)
+            ratio = ms / expected
+            if ratio < 1 / CLIP and self.measured and (count >= 3 or n not in self._cells):
+                self._strayed(ratio)
+                return
+            if n not in self._cells:
+                self._cells[n] = min(max(ms, expected / CLIP), expected * CLIP) / self.drift
+            elif count < 3:
                 # The first times of a width include building its graph: the least of three is the width's own.
-                self._cells[n] *= min(1.0, ratio)
-            else:
+                self._cells[n] *= min(1.0, max(ratio, 1 / CLIP))
+            elif ratio <= CLIP:
+                self._strays.clear()
                 self.drift *= 1 + DRIFT_RATE * (ratio - 1)
                 self._cells[n] *= 1 + CELL_RATE * (ratio - 1)
+            else:
+                self._strayed(ratio)
+                return
         self._counts[n] = count + 1
         self._refresh()
+
+    def _strayed(self, ratio: float) -> None:
+        """A round took `ratio` times as long as it could."""
+        strays = self._strays
+        if strays and (strays[0] > 1) != (ratio > 1):
+            strays.clear()
+        strays.append(ratio)
+        if len(strays) == STRAYS:
+            self.drift *= min(strays) if ratio > 1 else max(strays)
+            strays.clear()
 
     def _at(self, n: int) -> float:
         widths, flat = self._widths, self._flat

@@ -11,10 +11,18 @@ if TYPE_CHECKING:
 
 #: A drafter that costs time is given the benefit of the doubt, or it would never be tried.
 HOPE = 0.8
+#: A drafter's part of the target's certainty follows at this rate per judged draft; and how much certainty it is worth
+#: that it is one at first.
+SKILL_MEMORY, SKILL_SHRINK = 0.97, 4.0
 #: Milliseconds per token before anything was measured.
 FIRST_COST = 1.0
 #: Pauses of a drafter that is not worth its time, in rounds.
 FIRST_PAUSE, LONGEST_PAUSE = 4, 64
+#: A drafter with a model whose first token is right less often than this, after so many drafts, is strange to its
+#: target: even of unlike texts good ones have more than half right.
+STRANGE_AFTER, STRANGE_RATE = 6, 0.2
+#: Plain tokens that rounds with its drafts may lose before it rests.
+PATIENCE = 1.0
 #: How fast the measured cost follows.
 COST_RATE = 0.2
 
@@ -30,21 +38,23 @@ class DrafterRecord:
         "_rest",
         "_score",
         "_since_try",
+        "_skill",
         "_timed",
         "_tries",
         "_trying",
         "calibration",
-        "chances",
         "has_read",
+        "judged",
         "ms_per_read_token",
         "ms_per_token",
+        "right",
         "seconds_matter",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.calibration = Calibration()
-        #: Corrected probabilities of the last proposal's tokens.
-        self.chances: list[float] = []
+        #: Drafts whose first token was put to the test, and those where it was right.
+        self.judged = self.right = 0
         #: Its tokens cost time: it is judged by time, and may have to rest.
         self.seconds_matter = False
         #: It has read this generation's prompt, as an investment.
@@ -55,6 +65,8 @@ class DrafterRecord:
         self._pending: list[int] = []
         self._confidence: list[float] | None = None
         self._at = 0
+        #: At first places: how often it was right, and how sure the target was; discounted.
+        self._skill = [0.0, 0.0]
         self._score = 0.0
         self._pause = 0
         self._rest = 0
@@ -69,22 +81,30 @@ class DrafterRecord:
         """
         confidence = draft.confidence
         corrected = self.calibration.corrected
-        self.chances = [
+        chances = [
             corrected(position, None if confidence is None else confidence[position])
             for position in range(len(draft.tokens))
         ]
         if self._at >= len(self._pending):
             self._pending, self._confidence, self._at = list(draft.tokens), confidence, 0
-        return self.chances
+        return chances
 
-    def follow(self, emitted: list[int]) -> None:
-        """The target emitted these next: judge the proposal that is being followed."""
+    def follow(self, emitted: list[int], certainty: float | None = None) -> None:
+        """The target emitted these next: judge the proposal that is being followed. certainty: of the first of them."""
         pending, at = self._pending, self._at
         if at >= len(pending):
+            if self.seconds_matter:
+                self.calibration.fade()
             return
         confidence = self._confidence
         for token in emitted:
             right = pending[at] == token
+            if at == 0:
+                self.judged += 1
+                self.right += right
+                if certainty is not None:
+                    skill = self._skill
+                    skill[:] = [SKILL_MEMORY * skill[0] + right, SKILL_MEMORY * skill[1] + certainty]
             self.calibration.observe(at, None if confidence is None else confidence[at], right)
             if self._trying:
                 self._trying = False
@@ -108,6 +128,13 @@ class DrafterRecord:
             self.ms_per_token = hint * plain
             self.ms_per_read_token = 0.2 * self.ms_per_token
 
+    def expect_of(self, certainty: float | None) -> None:
+        """What to expect of it on a text of whose tokens the target is that sure."""
+        if certainty is not None:
+            right, sure = self._skill
+            skill = (right + SKILL_SHRINK) / (sure + SKILL_SHRINK)
+            self.calibration.prior = min(0.98, certainty * skill)
+
     def timed(self, ms: float, n_tokens: int) -> None:
         """Drafting n_tokens tokens took this long."""
         per_token = ms / n_tokens
@@ -117,6 +144,11 @@ class DrafterRecord:
             self._timed = True
             self.ms_per_token = per_token
             self.ms_per_read_token = 0.2 * per_token
+
+    @property
+    def is_strange(self) -> bool:
+        """Its drafts are so rarely right that it was hardly made for this target."""
+        return self.judged >= STRANGE_AFTER and self.right <= STRANGE_RATE * self.judged
 
     @property
     def pause(self) -> int:
@@ -131,7 +163,7 @@ class DrafterRecord:
         if self._rest > 0:
             self._rest -= 1
             return False
-        if self._tries > 1 and cost > allowance * self._since_try:
+        if cost > allowance * self._since_try:
             return False
         self._tries += 1
         self._since_try = 0
@@ -145,9 +177,9 @@ class DrafterRecord:
         return self._rest > 0
 
     def judge(self, gained: float) -> None:
-        """A round with its draft gained so many milliseconds, or lost them. Losing over several rounds means a rest."""
+        """A round with its draft gained so many plain tokens, or lost them. Losing over several rounds means a rest."""
         self._score = 0.8 * self._score + gained
-        if self._score < 0 and gained < 0:
+        if self._score < -PATIENCE and gained < 0:
             self._pause = min(LONGEST_PAUSE, 2 * self._pause if self._pause else FIRST_PAUSE)
             self._rest = self._pause
             self._score = 0.0

@@ -8,6 +8,7 @@ emitted tokens are always the target's own choices, so the draft cannot change t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -32,12 +33,13 @@ class Round:
 
     max_rows: most tokens one decode of the target may verify together (its batch and output limits): a
     verification group is never split. controller: chooses drafter and length; None: the first drafter that
-    answers, whatever it proposes. grammar: what may be emitted (`plan`, `commit`); None: anything.
+    answers, whatever it proposes. grammar: what may be emitted (`plan`, `commit`); None: anything. certainty: the
+    probability of the best candidate on the first row, for the controller; None: it need not know.
     """
 
     __slots__ = (
-        "accept_seconds", "acceptance", "cancel", "chain", "controller", "draft_seconds", "grammar", "history",
-        "masks", "max_rows", "target", "verify_seconds",
+        "accept_seconds", "acceptance", "cancel", "certainty", "chain", "controller", "draft_seconds", "grammar",
+        "history", "masks", "max_rows", "target", "verify_seconds",
     )  # fmt: skip
 
     def __init__(
@@ -51,12 +53,14 @@ class Round:
         cancel: CancelToken | None,
         controller: Controller | None = None,
         grammar: Any | None = None,
+        certainty: Callable[[], float] | None = None,
     ) -> None:
         self.target = target
         self.acceptance = acceptance
         self.chain = chain
         self.controller = controller
         self.grammar = grammar
+        self.certainty = certainty
         #: What each row of the last decode was allowed to emit, {rows, words} bits; None: anything.
         self.masks: Any = None
         self.history = history
@@ -95,13 +99,14 @@ class Round:
         self.target.decode(rows, outputs="all", cancel=self.cancel)
         t2 = perf_counter()
         emitted, n_accepted = self.acceptance.accept(draft, self.masks, remaining)
+        certainty = None if self.certainty is None else self.certainty()
         verdict = Verdict(rows[: len(emitted)], emitted, tokens, n_accepted)
         self.keep(verdict)
         if self.grammar is not None:
             self.grammar.commit(emitted)
         self.chain.commit(verdict, self.target)
         if self.controller is not None:
-            self.controller.settle(self.chain, len(tokens), emitted, n_accepted)
+            self.controller.settle(self.chain, len(tokens), emitted, certainty)
         t3 = perf_counter()
         self.draft_seconds += t1 - t0
         self.verify_seconds += t2 - t1

@@ -105,7 +105,8 @@ class Stats:
     answer is either accepted (drafted, and the target chose it too) or chosen by the target alone: accepted +
     chosen is the length of the answer. Draft tokens behind a stop are not counted as drafted. acceptance_rule:
     how drafts were judged. controller: None when lengths were fixed. generations: how many these numbers are of.
-    context_rolls: how often the context was full and rolled.
+    context_rolls: how often the context was full and rolled. timed_tokens: those that generation_ms is the time of, all
+    but the first of each answer, which comes with the prompt.
     """
 
     rounds: int = 0
@@ -125,6 +126,7 @@ class Stats:
     verify_ms: float = 0.0
     accept_ms: float = 0.0
     generation_ms: float = 0.0
+    timed_tokens: int = 0
     tokens_per_second: float = 0.0
     acceptance_rule: str = "match"
     controller: ControllerStats | None = None
@@ -160,7 +162,7 @@ class Stats:
         for name in (
             "rounds", "verifications", "drafted", "accepted", "chosen", "prompt_tokens_reused",
             "prompt_tokens_evaluated", "prompt_ms", "draft_ms", "verify_ms", "accept_ms", "generation_ms",
-            "generations", "context_rolls",
+            "generations", "context_rolls", "timed_tokens",
         ):  # fmt: skip
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for name, drafter in other.drafters.items():
@@ -172,11 +174,8 @@ class Stats:
             if self.controller is None:
                 self.controller = ControllerStats()
             self.controller.add(other.controller)
-        first = self.generations  # each first token came with the prompt
-        emitted = self.accepted + self.chosen
-        self.tokens_per_second = (
-            max(0, emitted - first) / (self.generation_ms / 1e3) if self.generation_ms > 0 else 0.0
-        )
+        seconds = self.generation_ms / 1e3
+        self.tokens_per_second = self.timed_tokens / seconds if seconds > 0 else 0.0
 
 
 class RoundLog:

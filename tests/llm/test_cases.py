@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -73,9 +74,10 @@ def test_the_drafts_cache_stays_f16(open_llm: Callable[..., LLM], kind: str) -> 
     assert spec.stats.acceptance > 0.8  # the same weights; only the target's rounding differs
 
 
-def test_a_draft_for_another_model_is_put_to_rest(tiny: TinyFiles) -> None:
+def test_a_draft_for_another_model_is_put_to_rest(tiny: TinyFiles, caplog: pytest.LogCaptureFixture) -> None:
     """C019 (SafeAILab/EAGLE#98; z-lab/dflash#60), C016 (ggml-org/llama.cpp#23544, #25908, #25792): a draft of other weights
-    is noticed within 64 rounds, whatever it believes of itself; what it costs stays within what the bank allows."""
+    is noticed within 64 rounds, whatever it believes of itself; what it costs stays within what the bank allows; and the
+    user is told once, with the measured rate."""
     table = {1: 30.0, 4: 36.0, 8: 60.0, 16: 100.0}
     with LLM(
         tiny.path("llama"),
@@ -96,6 +98,14 @@ def test_a_draft_for_another_model_is_put_to_rest(tiny: TinyFiles) -> None:
         assert stats.rounds - sum(n for k, n in stats.controller.lengths.items() if k) > 0.8 * stats.rounds
         assert stats.controller.rests > 100
         assert stats.controller.saved_ms > -0.05 * 256 * table[1]  # at least 0.95 of plain decoding
+        llm.generate(TEXT + " again", **call)
+        told = [
+            record.getMessage() for record in caplog.records if "drafts for another model" in record.message
+        ]
+        assert len(told) == 1
+        assert re.search(
+            r"draft-simple .* \d+ of its \d+ drafts began with the right token \(\d+ %\)", told[0]
+        )
 
 
 @pytest.mark.parametrize("dtype", ["f32", "q4_0", "q8_0"])

@@ -101,6 +101,30 @@ def test_context_length(make_llm: Callable[..., LLM], asked: int, trained: int, 
     assert llm.n_ctx == llm.core.contexts[0].n_ctx == got
 
 
+def test_how_long_drafts_of_a_draft_model_may_get(make_llm: Callable[..., LLM]) -> None:
+    """The controller may choose long ones; fixed lengths have to be good on average; what is given counts, in a call too."""
+
+    def longest(options: dict[str, Any], drafters: str | None = None) -> int:
+        target = looping()
+        draft = FakeModel("draft.gguf", span=2, like=target, agree=1.0)
+        llm = make_llm(target, draft, **options)
+        result = llm.generate(PROMPT, max_tokens=60, temperature=0, drafters=drafters)
+        found = len(result.stats.drafters["draft-simple"].proposed_per_position)
+        (member,) = [member for member in llm._chain.members if member.name == "draft-simple"]
+        assert found <= member.max_draft or drafters is not None
+        return member.max_draft if options["controller"] == "auto" else found
+
+    auto = {"controller": "auto"}
+    assert longest(auto) == 16
+    assert longest(auto | {"n_draft": 5}) == 5
+    assert longest(auto | {"drafters": "draft-simple:n_draft=7"}) == 7
+    fixed = {"drafters": "draft-simple:p_min=0", "controller": "fixed"}
+    assert longest(fixed) == 3
+    assert longest(fixed | {"n_draft": 6}) == 6
+    assert longest(fixed | {"n_draft": 6}, "draft-simple:p_min=0") == 6
+    assert longest(fixed, "draft-simple:n_draft=9,p_min=0") == 9
+
+
 class TestSeeds:
     """C034 (vllm-project/vllm#6034)."""
 

@@ -57,6 +57,16 @@ def test_phases_and_names(make_llm: Callable[..., LLM]) -> None:
     assert llm.stats is stats
 
 
+def test_sums_of_answers_keep_the_speed(make_llm: Callable[..., LLM]) -> None:
+    """The first token of each answer came with its prompt, and an empty answer has none."""
+    llm = make_llm(looping(), drafters="none")
+    total = Stats(generations=0)
+    for n in (40, 0, 1, 25):
+        total.add(llm.generate(PROMPT, max_tokens=n, temperature=0).stats)
+    assert total.generations == 4 and total.chosen == 66 and total.timed_tokens == 39 + 24
+    assert total.tokens_per_second == pytest.approx(63 / (total.generation_ms / 1e3))
+
+
 @pytest.mark.parametrize(
     ("n_tokens", "rounds", "drafted", "accepted", "chosen"),
     [

@@ -95,6 +95,20 @@ ROUND = (
 
 CONTROL = (
     Fault(
+        "controller: the target's certainty is not noted",
+        "pyspec/speculation/controller.py",
+        "if certainty is not None:\n            text = self._certainty",
+        "if False:\n            text = self._certainty",
+        (CONTROLLER + "test_the_targets_certainty_says_whether_reading_pays",),
+    ),
+    Fault(
+        "controller: the first draft of a text may be of any length",
+        "pyspec/speculation/controller.py",
+        " or spent > (1.0 + self._trust) * plain:",
+        ":",
+        (CONTROLLER + "test_first_drafts_on_another_text_risk_little",),
+    ),
+    Fault(
         "controller: the loss bank is not settled",
         "pyspec/speculation/controller.py",
         "self.bank.settle(len(emitted), believed, plain)",
