@@ -61,7 +61,6 @@ class DraftSimple(Drafter):
         coupled: bool = True,
         cost_hint: float | None = None,
     ) -> None:
-        self.coupled = coupled
         self.cost_hint = cost_hint
         rollback = context.probe_rollback()
         if rollback.name not in ("PART", "TAIL"):
@@ -69,10 +68,7 @@ class DraftSimple(Drafter):
                 "draft-simple needs a draft model whose memory can be trimmed; "
                 f"this one's rollback is {rollback.name}"
             )
-        self.n_draft = n_draft
-        self.p_min = p_min
-        self.n_min = n_min
-        self.max_draft = n_draft
+        self.configure(n_draft=n_draft, p_min=p_min, n_min=n_min, coupled=coupled)
         self.context = context
         self._n_allowed = n_allowed
         self._is_end = is_end
@@ -82,6 +78,13 @@ class DraftSimple(Drafter):
         self._n_batch = int(getattr(context, "n_batch", 0)) or 1
         self._seen: list[int] = []  # the tokens in the draft context, in order
         self._agreed = 0  # this many of them are known to be committed history
+
+    def configure(self, *, n_draft: int, p_min: float, n_min: int, coupled: bool) -> None:
+        """Options from the next generation on. What was read stays."""
+        self.n_draft = self.max_draft = n_draft
+        self.p_min = p_min
+        self.n_min = n_min
+        self.coupled = coupled
 
     def begin(self, tokens: Sequence[int]) -> None:
         self._agreed = common_prefix(self._seen, tokens if isinstance(tokens, list) else list(tokens))

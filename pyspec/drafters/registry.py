@@ -17,6 +17,8 @@ from pyspec.drafters.base import Drafter
 from pyspec.errors import OptionError
 
 if TYPE_CHECKING:
+    from pyspec.drafters.draft_simple import DraftSimple
+
     DraftersArgument = str | Drafter | Sequence[str | Drafter] | None
 
 #: Value of an option.
@@ -91,7 +93,10 @@ class DrafterParts:
 
 @dataclass(frozen=True, slots=True)
 class DrafterKind:
-    """One registry line. check: raises OptionError for values that do not fit together, or files that are missing."""
+    """One registry line. check: raises OptionError for values that do not fit together, or files that are missing.
+    configure: gives a drafter other options and keeps what it has read; of kinds whose memory is large, so that an LLM
+    has one of them. None: other options make another drafter.
+    """
 
     name: str
     summary: str
@@ -99,6 +104,7 @@ class DrafterKind:
     needs_draft_model: bool
     build: Callable[[Mapping[str, OptionValue], DrafterParts], Drafter]
     check: Callable[[Mapping[str, OptionValue]], None] | None = None
+    configure: Callable[[Any, Mapping[str, OptionValue]], None] | None = None
 
     def option(self, name: str) -> DrafterOption | PathOption:
         for option in self.options:
@@ -233,16 +239,23 @@ def _check_ngram_cache(options: Mapping[str, OptionValue]) -> None:
 def _build_draft_simple(options: Mapping[str, OptionValue], parts: DrafterParts) -> Drafter:
     from pyspec.drafters.draft_simple import DraftSimple
 
-    return DraftSimple(
+    drafter = DraftSimple(
         parts.draft_context(int(options["n_draft"])),
         n_allowed=parts.n_vocab,
         is_end=parts.is_end,
         choose=parts.choose,
+        cost_hint=parts.draft_cost(),
+    )
+    _configure_draft_simple(drafter, options)
+    return drafter
+
+
+def _configure_draft_simple(drafter: DraftSimple, options: Mapping[str, OptionValue]) -> None:
+    drafter.configure(
         n_draft=int(options["n_draft"]),
         p_min=float(options["p_min"]),
         n_min=int(options["n_min"]),
         coupled=bool(options["coupled"]),
-        cost_hint=parts.draft_cost(),
     )
 
 
@@ -346,6 +359,7 @@ DRAFTER_KINDS: tuple[DrafterKind, ...] = (
         ),
         needs_draft_model=True,
         build=_build_draft_simple,
+        configure=_configure_draft_simple,
     ),
 )
 

@@ -35,7 +35,7 @@ class Control:
         """
         if self.controller is None or request.acceptance == "match":
             return self.controller
-        return Controller(CostTable(dict(NOMINAL), frozen=True), counted_cost=True)
+        return Controller(CostTable(dict(NOMINAL), frozen=True), counted_cost=True, quiet=True)
 
     def finished(self, used: Controller | None) -> None:
         """A generation with this controller has ended."""

@@ -52,25 +52,32 @@ class DrafterSet:
         self._made: dict[str, Drafter] = {}
         self._chains: dict[str, Chain] = {}
         self._adopted: list[Drafter] = []
+        self._kept: Sequence[DrafterSpec | Drafter] | None = None
+        self._kept_chain: Chain | None = None
         self.draft_model: Any | None = None
         self._borrowed = False
         self._corpora = self._read_corpora(corpora)
 
     def chain(self, wanted: Sequence[DrafterSpec | Drafter]) -> Chain:
-        """A chain of these drafters. The same request gives the same drafters again, so their memory is
-        reused.
+        """A chain of these drafters, with the options of the request. The same request gives the same chain again, so
+        the drafters' memory is reused; requests that differ in the options of a draft model's drafter share its context.
         """
+        drafters = [self._drafter(item) if isinstance(item, DrafterSpec) else item for item in wanted]
+        if wanted is self._kept and self._kept_chain is not None:
+            return self._kept_chain
         key = ";".join(str(item) if isinstance(item, DrafterSpec) else "" for item in wanted)
         if key and key in self._chains:
             return self._chains[key]
-        drafters = [self._drafter(item) if isinstance(item, DrafterSpec) else item for item in wanted]
         chain = Chain(drafters, self._target.info.n_vocab)
         if all(isinstance(item, DrafterSpec) for item in wanted):
             self._chains[key] = chain  # one with objects is made anew: it must not keep them alive
+        elif wanted is self._kept:
+            self._kept_chain = chain
         return chain
 
     def adopt(self, wanted: Sequence[DrafterSpec | Drafter]) -> None:
-        """Close the objects among these, too, in the end."""
+        """Close the objects among these, too, in the end. `chain` gives this very request the same chain every time."""
+        self._kept = wanted
         self._adopted += [item for item in wanted if not isinstance(item, DrafterSpec)]
 
     def require_draft_file(self, wanted: Sequence[DrafterSpec | Drafter]) -> None:
@@ -93,15 +100,15 @@ class DrafterSet:
         self._adopted.clear()
         self._chains.clear()
         self._made.clear()
+        self._kept = self._kept_chain = None
         if self.draft_model is not None and not self._borrowed:
             self.draft_model.close()
         self.draft_model = None
 
     def _drafter(self, spec: DrafterSpec) -> Drafter:
-        key = str(spec)
+        configure = spec.kind.configure
+        key = str(spec) if configure is None else spec.name
         if key not in self._made:
-            if spec.kind.needs_draft_model:
-                self._drop(spec.name)
             self._made[key] = spec.kind.build(
                 spec.values(),
                 DrafterParts(
@@ -115,20 +122,9 @@ class DrafterSet:
             )
             for corpus in self._corpora if hasattr(self._made[key], "add_corpus") else ():
                 self._made[key].add_corpus(corpus)  # type: ignore[attr-defined]
+        elif configure is not None:
+            configure(self._made[key], spec.values())
         return self._made[key]
-
-    def _drop(self, name: str) -> None:
-        """Close the drafter of this name that was made with other options: a draft model's context is large, and one
-        of a kind is what calls pay for.
-        """
-        for key in [key for key, drafter in self._made.items() if drafter.name == name]:
-            drafter = self._made.pop(key)
-            self._chains = {
-                request: chain
-                for request, chain in self._chains.items()
-                if all(member.drafter is not drafter for member in chain.members)
-            }
-            drafter.close()
 
     def _read_corpora(self, paths: Sequence[str | os.PathLike[str]]) -> list[Corpus]:
         if isinstance(paths, (str, bytes, os.PathLike)):

@@ -391,7 +391,7 @@ class LLM:
         wanted = self._wanted if request.drafters is None else request.drafters
         if request.grammar is not None and wanted and all(item.name != "grammar" for item in wanted):
             wanted = [DrafterSpec("grammar"), *wanted]
-        chain = self._chain if wanted is self._wanted else self._live_drafters().chain(wanted)
+        chain = self._live_drafters().chain(wanted)
         return Generation(
             self._live_session(),
             chain,

@@ -28,7 +28,9 @@ LONGEST_MODEL_DRAFT = 16
 
 
 def wanted_drafters(drafters: Any, draft: Any, n_draft: int | None, mode: str) -> list[DrafterSpec | Drafter]:
-    """The drafters an LLM starts with, of a controller_mode. Checks everything that can be checked without opening a file."""
+    """The drafters an LLM starts with. Checks everything that can be checked without opening a file. mode: see
+    controller_mode.
+    """
     wanted: list[DrafterSpec | Drafter]
     if drafters is None:
         wanted = [DrafterSpec(DEFAULT_DRAFTER)]

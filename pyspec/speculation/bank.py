@@ -1,8 +1,8 @@
 """The loss bank: how much time speculation may ever have cost.
 
 Rounds with a draft pay in what plain decoding would have taken for their tokens and take out what they took. A
-draft is only made when its worst case, all of it wrong, is covered, so the balance never falls below zero however
-the target chooses: in the times that are believed, total time <= (1 + margin) * plain time + the initial balance.
+draft is only made when its worst case, all of it wrong, is covered, so in the times that are believed the balance
+never falls below zero however the target chooses: total time <= (1 + margin) * plain time + the initial balance.
 The books are kept in plain tokens, so that a machine that turns slower, or a first table that is far off, changes
 nothing of what a balance is worth. A draft model's first reading of a prompt is not in them: the controller decides
 about it by what it expects.
@@ -29,8 +29,10 @@ class LossBank:
         return worst / plain - (1 + MARGIN) <= self.balance
 
     def settle(self, n_emitted: int, took: float, plain: float) -> None:
-        """A round with a draft gave n_emitted tokens and took so long."""
-        self.balance = min(LIMIT, self.balance + (1 + MARGIN) * n_emitted - took / plain)
+        """A round with a draft gave n_emitted tokens and took so long. What it took beyond its worst case was the
+        machine's, not the draft's: that leaves no debt.
+        """
+        self.balance = max(0.0, min(LIMIT, self.balance + (1 + MARGIN) * n_emitted - took / plain))
 
     def rest(self) -> None:
         """A plain token was emitted."""

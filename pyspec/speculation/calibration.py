@@ -23,9 +23,8 @@ TOPIC_SHRINK = 2.0
 #: What is expected of a place before anything is drafted follows the text faster, and starts from the place before.
 RECENT_MEMORY = 0.9
 RECENT_SHRINK = 3.0
-FADING = 0.97
-#: Part of it that another text begins with.
-CARRIED = 0.1
+#: What recent drafts tell fades while there are none, for the text goes on; and of another text it tells little.
+FADING, CARRIED = 0.97, 0.1
 #: What is assumed of a drafter that gives no confidence.
 UNKNOWN = 0.6
 #: Positions of such a drafter are told apart up to here.
@@ -38,7 +37,7 @@ class Calibration:
     __slots__ = ("_bins", "_recent", "_topic", "prior")
 
     def __init__(self) -> None:
-        #: What is expected of the first place before any draft was judged.
+        #: What is expected of the first place as far as recent drafts do not tell.
         self.prior = UNKNOWN
         #: key -> [observations, sum predicted, sum accepted], discounted
         self._bins: dict[int, list[float]] = {}

@@ -27,7 +27,7 @@ class Member:
 
     __slots__ = (
         "begin_seconds", "calls", "commit_seconds", "drafter", "index", "is_text", "max_draft", "name", "parked",
-        "seconds", "taps", "warned",
+        "seconds", "taps",
     )  # fmt: skip
 
     def __init__(self, index: int, drafter: Drafter) -> None:
@@ -42,7 +42,6 @@ class Member:
         self.begin_seconds = 0.0
         self.commit_seconds = 0.0
         self.parked: str | None = None
-        self.warned = False  # about drafts that are hardly ever right, once
 
     def n_unread(self, history: list[int]) -> int:
         """How many tokens of the history it still has to read before it can draft."""

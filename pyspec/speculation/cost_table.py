@@ -2,7 +2,9 @@
 
 The table keeps a time for each n that was observed and interpolates between them. A common factor follows the
 machine (other programs, temperature, a growing context slows all widths alike); each n besides has its own
-slow correction. Times never fall with n: a wider decode that seems cheaper is noise.
+slow correction. Times never fall with n: a wider decode that seems cheaper is noise. Single rounds that are far off
+are ignored; several of one width move that width when others are as expected meanwhile, else the common factor, which
+the next plain round then has to confirm.
 """
 
 from __future__ import annotations
@@ -16,9 +18,10 @@ NOMINAL = ((1, 1.0), (4, 1.3), (8, 2.0), (16, 3.5), (32, 6.5), (64, 12.5))
 DRIFT_RATE = 0.1
 #: How fast one n's own time follows once it has been seen often.
 CELL_RATE = 0.05
-#: A round that is this many times slower or faster than expected is a stray and changes nothing...
+#: A round that is this many times slower or faster than expected is a stray and changes nothing. A width that is seen
+#: for the first time is believed up to this, too.
 CLIP = 2.0
-#: ...unless so many in a row are: then the machine, or the table, is another one than was thought.
+#: So many strays in a row of one width are no accident: the width, or the whole table, is another one than was thought.
 STRAYS = 3
 
 
@@ -28,14 +31,19 @@ class CostTable:
     frozen: observations are ignored, so that decisions depend on tokens alone.
     """
 
-    __slots__ = ("_cells", "_counts", "_flat", "_strays", "_widths", "drift", "frozen")
+    __slots__ = ("_alone", "_cells", "_counts", "_doubt", "_flat", "_strays", "_widths", "drift", "frozen")
 
     def __init__(self, times: Mapping[int, float] | None = None, *, frozen: bool = False) -> None:
         self._cells: dict[int, float] = {}
         self._counts: dict[int, int] = {}
         self._widths: list[int] = []
         self._flat: list[float] = []
-        self._strays: list[float] = []  # ratios of the last rounds, all slower or all faster than can be
+        #: By width: ratios of its last rounds, all much slower or all much faster than expected.
+        self._strays: dict[int, list[float]] = {}
+        #: Widths with strays during which no other width was as expected.
+        self._alone: set[int] = set()
+        #: (width, factor, ms) of the last jump of the scale, until a plain round was timed.
+        self._doubt: tuple[int, float, float] | None = None
         self.drift = 1.0
         self.frozen = frozen
         for n, ms in sorted((times or {}).items()):
@@ -63,43 +71,75 @@ class CostTable:
         """What was measured, as it would be now; for storing and showing."""
         return {n: self.drift * flat for n, flat in zip(self._widths, self._flat, strict=True)}
 
+    @property
+    def doubtful(self) -> bool:
+        """The scale has just jumped because of one width: a plain round should say whether all widths did."""
+        return self._doubt is not None
+
     def observe(self, n: int, ms: float) -> None:
         """A round with n rows took this long."""
         if self.frozen or ms <= 0:
             return
-        count = self._counts.get(n, 0)
-        if not self._cells or (n == 1 and n not in self._cells):
+        count, seen = self._counts.get(n, 0), n in self._cells
+        if not self._cells or (n == 1 and not seen):
             self._cells[n] = ms / self.drift
+            self._doubt = None
         else:
-            expected = self.drift * self._cells[n] if n in self._cells else self.time(n)
+            if n == 1 and self._doubt is not None:
+                self._settle_doubt(ms)
+            expected = self.drift * self._cells[n] if seen else self.time(n)
             ratio = ms / expected
-            if ratio < 1 / CLIP and self.measured and (count >= 3 or n not in self._cells):
-                self._strayed(ratio)
+            if not 1 / CLIP <= ratio <= CLIP and (count >= 3 or (not seen and ratio < 1 and self.measured)):
+                self._strayed(n, ratio, ms)
+                self._refresh()
                 return
-            if n not in self._cells:
+            if not seen:
                 self._cells[n] = min(max(ms, expected / CLIP), expected * CLIP) / self.drift
             elif count < 3:
                 # The first times of a width include building its graph: the least of three is the width's own.
                 self._cells[n] *= min(1.0, max(ratio, 1 / CLIP))
-            elif ratio <= CLIP:
-                self._strays.clear()
+            else:
                 self.drift *= 1 + DRIFT_RATE * (ratio - 1)
                 self._cells[n] *= 1 + CELL_RATE * (ratio - 1)
-            else:
-                self._strayed(ratio)
-                return
+            self._strays.pop(n, None)
+            self._alone.difference_update(set(self._strays))
         self._counts[n] = count + 1
         self._refresh()
 
-    def _strayed(self, ratio: float) -> None:
-        """A round took `ratio` times as long as it could."""
-        strays = self._strays
+    def _strayed(self, n: int, ratio: float, ms: float) -> None:
+        """A round took `ratio` times as long as expected."""
+        strays = self._strays.setdefault(n, [])
         if strays and (strays[0] > 1) != (ratio > 1):
             strays.clear()
+        if not strays:
+            self._alone.add(n)
         strays.append(ratio)
-        if len(strays) == STRAYS:
-            self.drift *= min(strays) if ratio > 1 else max(strays)
-            strays.clear()
+        if len(strays) < STRAYS:
+            return
+        least = min(strays) if ratio > 1 else max(strays)
+        if n in self._alone:  # no other width was as expected meanwhile
+            self.drift *= least
+            self._strays.clear()
+            self._doubt = None if n == 1 else (n, least, ms)
+        else:
+            self._move(n, least, ms)
+            del self._strays[n]
+
+    def _settle_doubt(self, ms: float) -> None:
+        assert self._doubt is not None
+        n, factor, there = self._doubt
+        self._doubt = None
+        ratio = ms / (self.drift * self._cells[1])
+        if not 1 / CLIP <= ratio <= CLIP:  # plain rounds take what they did: it was that width alone
+            self.drift /= factor
+            self._move(n, factor, there)
+
+    def _move(self, n: int, factor: float, ms: float) -> None:
+        if n in self._cells:
+            self._cells[n] *= factor
+        else:
+            self._cells[n] = ms / self.drift
+            self._counts[n] = 1
 
     def _at(self, n: int) -> float:
         widths, flat = self._widths, self._flat

@@ -9,18 +9,18 @@ from pyspec.speculation.calibration import Calibration
 if TYPE_CHECKING:
     from pyspec.drafters.base import Draft
 
-#: A drafter that costs time is given the benefit of the doubt, or it would never be tried.
+#: Certainty, and acceptance of a drafter that costs time, before anything was seen.
 HOPE = 0.8
 #: A drafter's part of the target's certainty follows at this rate per judged draft; and how much certainty it is worth
 #: that it is one at first.
 SKILL_MEMORY, SKILL_SHRINK = 0.97, 4.0
-#: Milliseconds per token before anything was measured.
-FIRST_COST = 1.0
+#: A drafted token's cost as a part of a plain one, before anything was measured, of drafters that say nothing about it.
+UNKNOWN_COST = 0.3
 #: Pauses of a drafter that is not worth its time, in rounds.
 FIRST_PAUSE, LONGEST_PAUSE = 4, 64
-#: A drafter with a model whose first token is right less often than this, after so many drafts, is strange to its
-#: target: even of unlike texts good ones have more than half right.
-STRANGE_AFTER, STRANGE_RATE = 6, 0.2
+#: A drafter with a model is strange to its target when of its first tokens fewer are right than this part of what the
+#: target's certainty lets expect, once so many were to be expected. (Honest drafters have about all of them.)
+STRANGE_AFTER, STRANGE_RATE = 5.0, 0.25
 #: Plain tokens that rounds with its drafts may lose before it rests.
 PATIENCE = 1.0
 #: How fast the measured cost follows.
@@ -40,7 +40,6 @@ class DrafterRecord:
         "_since_try",
         "_skill",
         "_timed",
-        "_tries",
         "_trying",
         "calibration",
         "has_read",
@@ -49,18 +48,22 @@ class DrafterRecord:
         "ms_per_token",
         "right",
         "seconds_matter",
+        "sure",
+        "warned",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.calibration = Calibration()
-        #: Drafts whose first token was put to the test, and those where it was right.
+        #: Drafts whose first token was put to the test, those where it was right, and the target's certainty added up.
         self.judged = self.right = 0
+        self.sure = 0.0
+        #: The user was told that it is strange.
+        self.warned = False
         #: Its tokens cost time: it is judged by time, and may have to rest.
         self.seconds_matter = False
         #: It has read this generation's prompt, as an investment.
         self.has_read = False
-        self.ms_per_token = FIRST_COST
-        self.ms_per_read_token = 0.2 * FIRST_COST
+        self.ms_per_token = self.ms_per_read_token = 0.0
         self._timed = False
         self._pending: list[int] = []
         self._confidence: list[float] | None = None
@@ -71,7 +74,6 @@ class DrafterRecord:
         self._pause = 0
         self._rest = 0
         self._trying = False
-        self._tries = 0
         self._since_try = 0
 
     def proposed(self, draft: Draft) -> list[float]:
@@ -102,6 +104,7 @@ class DrafterRecord:
             if at == 0:
                 self.judged += 1
                 self.right += right
+                self.sure += HOPE if certainty is None else certainty
                 if certainty is not None:
                     skill = self._skill
                     skill[:] = [SKILL_MEMORY * skill[0] + right, SKILL_MEMORY * skill[1] + certainty]
@@ -124,9 +127,8 @@ class DrafterRecord:
     def expect(self, hint: float | None, plain: float) -> None:
         """Before anything was measured: a drafted token costs this part of a plain one, reading a token a fifth of it."""
         self.calibration.prior = HOPE
-        if hint is not None:
-            self.ms_per_token = hint * plain
-            self.ms_per_read_token = 0.2 * self.ms_per_token
+        self.ms_per_token = (UNKNOWN_COST if hint is None else hint) * plain
+        self.ms_per_read_token = 0.2 * self.ms_per_token
 
     def expect_of(self, certainty: float | None) -> None:
         """What to expect of it on a text of whose tokens the target is that sure."""
@@ -148,7 +150,7 @@ class DrafterRecord:
     @property
     def is_strange(self) -> bool:
         """Its drafts are so rarely right that it was hardly made for this target."""
-        return self.judged >= STRANGE_AFTER and self.right <= STRANGE_RATE * self.judged
+        return self.sure >= STRANGE_AFTER and self.right <= STRANGE_RATE * self.sure
 
     @property
     def pause(self) -> int:
@@ -165,7 +167,6 @@ class DrafterRecord:
             return False
         if cost > allowance * self._since_try:
             return False
-        self._tries += 1
         self._since_try = 0
         self._pause = min(LONGEST_PAUSE, 2 * self._pause if self._pause else FIRST_PAUSE)
         self._rest = self._pause

@@ -34,7 +34,8 @@ class Round:
     max_rows: most tokens one decode of the target may verify together (its batch and output limits): a
     verification group is never split. controller: chooses drafter and length; None: the first drafter that
     answers, whatever it proposes. grammar: what may be emitted (`plan`, `commit`); None: anything. certainty: the
-    probability of the best candidate on the first row, for the controller; None: it need not know.
+    best candidate's share of the probability of the ten best on the first row, as the model gives it (before temperature,
+    penalties and masks), for the controller; None: it need not know.
     """
 
     __slots__ = (

@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 
 from pyspec.drafters.base import Draft, Drafter, Verdict
-from pyspec.speculation.bank import LIMIT, MARGIN, START, LossBank
-from pyspec.speculation.calibration import Calibration
+from pyspec.speculation.bank import LIMIT, MARGIN, START
 from pyspec.speculation.chain import Chain
 from pyspec.speculation.controller import FIRST_TRUST, Controller
 from pyspec.speculation.cost_table import CostTable
-from pyspec.speculation.drafter_record import DrafterRecord
 
 #: Milliseconds of a decode by rows: widening costs a lot (no speculation pays much), nothing up to four rows, or
 #: what was measured on two cores.
@@ -300,21 +298,27 @@ def test_a_certain_text_and_a_drafter_that_disagrees() -> None:
     assert sum(drafted[:100]) > 0 and sum(drafted[-200:]) <= 4
 
 
-def test_a_drafter_is_called_strange_only_with_evidence() -> None:
-    for right, judged, strange in (
-        (0, 3, False),
-        (0, 6, True),
-        (1, 6, True),
-        (2, 6, False),
-        (5, 20, False),
-        (3, 20, True),
-    ):
-        record = DrafterRecord()
-        for number in range(judged):
-            record.proposed(Draft([1], "guess"))
-            record.follow([1 if number < right else 2])
-        assert (record.judged, record.right) == (judged, right)
-        assert record.is_strange == strange
+def test_a_strange_drafter_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Also when every call brings a chain of its own."""
+    world = World(lambda clock: [Guess(clock, "alien", text=False, cost=1.0)], KERNEL, certainty=0.95)
+    for _ in range(3):
+        world.play(150, by_chance(0.0))
+        world.chain = Chain([Guess(world.clock, "alien", text=False, cost=1.0)], N_VOCAB)
+        world.controller.begin()
+    (told,) = [record.getMessage() for record in caplog.records]
+    assert told.startswith("alien drafts for another model") and " 0 of its " in told
+
+
+def test_a_table_with_one_wrong_width_costs_little() -> None:
+    """Drafts of a length that is believed to be cheap, and is not, are found out, with one plain round to be sure."""
+    truth = {1: 10.0, 4: 12.0, 8: 60.0, 16: 120.0, 32: 240.0}
+    world = World(text, truth, believed={1: 10.0, 4: 12.0, 8: 14.0, 16: 20.0, 32: 36.0}, learns=True)
+    world.play(500, by_chance(0.9))
+    started, n_rounds = world.clock.ms, len(world.log)
+    world.play(300, by_chance(0.9))
+    emitted = sum(emitted for _, emitted in world.log[n_rounds:])
+    assert truth[1] * emitted / (world.clock.ms - started) > 2.0
+    assert world.controller.costs.time(8) == pytest.approx(60.0, rel=0.3)
 
 
 def test_rests_and_comes_back() -> None:
@@ -480,30 +484,6 @@ def test_numbers_of_one_generation_only() -> None:
 # --- the parts
 
 
-def test_calibration_learns_reached_places_only() -> None:
-    calibration = Calibration()
-    for _ in range(200):
-        calibration.observe(0, 0.9, accepted=False)
-        calibration.observe(0, 0.5, accepted=True)
-    assert calibration.corrected(0, 0.9) < 0.2 < 0.8 < calibration.corrected(0, 0.5)
-    assert calibration.corrected(0, 0.1) == pytest.approx(0.1, rel=0.1)  # nothing was seen there
-    assert calibration.corrected(3, 0.9) == pytest.approx(0.9, rel=0.1)
-    fresh = Calibration()
-    fresh.observe(0, 0.6, accepted=True)
-    assert 0.6 < fresh.corrected(0, 0.6) < 0.9  # one observation moves it, not far
-
-
-def test_places_behind_a_wrong_guess_are_not_judged() -> None:
-    """The target went elsewhere: whether later guesses equal what it says there means nothing."""
-    record, fresh = DrafterRecord(), DrafterRecord()
-    for emitted in ([9, 2, 3], [9], [2, 3]) * 20:
-        record.proposed(Draft([1, 2, 3], "guess"))
-        record.follow(emitted)
-    assert record.calibration.corrected(0, None) < 0.2 < fresh.calibration.corrected(0, None)
-    for place in (1, 2):
-        assert record.calibration.corrected(place, None) == fresh.calibration.corrected(place, None)
-
-
 @pytest.mark.parametrize("factor", [0.001, 0.1, 10.0, 1000.0])
 def test_a_first_table_that_is_far_off_stops_nothing(factor: float) -> None:
     """A table of another machine: the shape serves at once, the scale follows, and speculation goes on."""
@@ -514,15 +494,3 @@ def test_a_first_table_that_is_far_off_stops_nothing(factor: float) -> None:
     emitted = sum(emitted for _, emitted in world.log[n_rounds:])
     assert world.times.time(1) * emitted / (world.clock.ms - started) > 2.0
     assert world.controller.costs.time(1) == pytest.approx(world.times.time(1), rel=0.5)
-
-
-def test_bank_covers_and_settles() -> None:
-    bank = LossBank()
-    assert bank.balance == START and bank.covers(10.0 + START * 10, 10.0)
-    assert not bank.covers(10.2 + START * 10, 10.0)
-    bank.settle(1, 50.0, 10.0)
-    assert bank.balance == pytest.approx(START + 1 + MARGIN - 5)
-    for _ in range(1000):
-        bank.settle(5, 10.0, 10.0)
-    assert bank.balance == LIMIT
-    assert bank.covers(7.9, 1.0) and bank.covers(7900.0, 1000.0)  # a slower machine: the same in tokens

@@ -73,3 +73,38 @@ def test_a_width_never_seen_that_is_far_too_fast() -> None:
         table.observe(16, 30.0)
     assert table.time(16) == pytest.approx(30.0, rel=0.1)
     assert table.time(1) == pytest.approx(100.0 * 30.0 / (200.0 + 8 * 100.0 / 7), rel=0.1)
+
+
+def test_one_width_that_is_far_off_is_corrected() -> None:
+    """Other widths are as expected meanwhile: it is this one, and not the machine."""
+    table = CostTable({1: 10.0, 8: 20.0})
+    for _ in range(12):
+        table.observe(8, 60.0)
+        table.observe(1, 10.0)
+    assert table.time(8) == pytest.approx(60.0, rel=0.1) and table.time(1) == pytest.approx(10.0, rel=0.1)
+    assert not table.doubtful
+
+
+@pytest.mark.parametrize(("plain", "eight"), [(10.0, 60.0), (30.0, 60.0)])
+def test_a_jump_is_confirmed_by_a_plain_round(plain: float, eight: float) -> None:
+    """Three wide rounds that are far off say that the machine changed, or that width: a plain round tells."""
+    table = CostTable({1: 10.0, 8: 20.0})
+    for _ in range(3):
+        assert not table.doubtful
+        table.observe(8, 60.0)
+    assert table.doubtful
+    table.observe(1, plain)
+    assert not table.doubtful
+    assert table.time(1) == pytest.approx(plain, rel=0.05) and table.time(8) == pytest.approx(eight, rel=0.05)
+
+
+def test_a_width_seen_first_on_a_bad_moment_is_found_out() -> None:
+    """The first time of a width is believed up to twice what was expected, whatever it was; later ones correct that."""
+    for truth, moments in ((70.0, [70.0]), (25.0, [400.0])):
+        table = CostTable({1: 10.0, 4: 10.0})
+        for ms in (*moments, *[truth] * 12):
+            table.observe(32, ms)
+            table.observe(1, 10.0)
+        assert table.time(32) == pytest.approx(truth, rel=0.25) and table.time(1) == pytest.approx(
+            10.0, rel=0.1
+        )

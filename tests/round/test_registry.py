@@ -236,12 +236,14 @@ def test_who_closes_drafter_objects(make_llm: Callable[..., LLM]) -> None:
 
 
 def test_drafters_are_made_once(make_llm: Callable[..., LLM]) -> None:
-    """The same request gives the same drafter, so its context stays warm between calls."""
+    """Every request gives the same draft model's drafter, whatever its options, so its context stays warm between calls."""
     target = looping()
     llm = make_llm(target, FakeModel("draft.gguf", span=2, like=target))
     for _ in range(3):
         llm.generate([5, 6], max_tokens=5, drafters="draft-simple")
         llm.generate([5, 6], max_tokens=5, drafters="ngram-simple,draft-simple:n_draft=3")
     assert len(llm.core.contexts) == 2
-    llm.generate([5, 6], max_tokens=5, drafters="draft-simple:n_draft=9")
-    assert len(llm.core.contexts) == 3
+    chain = llm._live_drafters().chain(parse_drafters("draft-simple:n_draft=9"))
+    assert chain.max_draft == 9 and len(llm.core.contexts) == 2
+    small, large = (llm._live_drafters().chain(parse_drafters(f"ngram-simple:m={m}")) for m in (4, 5))
+    assert small is not large and (small.max_draft, large.max_draft) == (4, 5)

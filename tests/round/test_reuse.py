@@ -64,16 +64,19 @@ def test_the_same_request_twice(make_llm: Callable[..., LLM], drafters: str) -> 
 
 
 def test_one_draft_context_whatever_the_options(make_llm: Callable[..., LLM]) -> None:
-    """A call with other options of the draft model's drafter does not keep the memory of the one before."""
-    llm = make(make_llm, "draft-simple:n_draft=2")
+    """Calls with other options of the draft model's drafter share its context and what it has read, and each has its own
+    options, the LLM's default, too."""
+    llm = make(make_llm, "draft-simple:n_draft=2,p_min=0")
     prompt = shuffled(2, 100)
-    answers = []
-    for n_draft in (2, 3, 2, 5, 5):
-        requested = f"ngram-simple,draft-simple:n_draft={n_draft}"
+    answers, before = [], 0
+    for n_draft in (2, 3, None, 5, 2, None):
+        requested = None if n_draft is None else f"ngram-simple,draft-simple:n_draft={n_draft},p_min=0"
         answers.append(llm.generate(prompt, max_tokens=20, temperature=0, drafters=requested))
-        open_contexts = [context for context in llm.core.contexts if not context.closed]
-        assert len(open_contexts) == 2
-        assert answers[-1].stats.drafters["draft-simple"].drafted > 0
+        assert [context.closed for context in llm.core.contexts] == [0, 0]
+        counters = answers[-1].stats.drafters["draft-simple"]
+        assert counters.drafted > 0 and len(counters.proposed_per_position) == (n_draft or 2)
+        read, before = llm.core.contexts[1].n_decoded - before, llm.core.contexts[1].n_decoded
+        assert (read >= 100) == (len(answers) == 1)
     assert all(answer.tokens == answers[0].tokens for answer in answers)
 
 

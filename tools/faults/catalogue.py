@@ -120,7 +120,7 @@ CONTROL = (
         "pyspec/speculation/drafter_record.py",
         "            if not right or at == len(pending):\n",
         "            if at == len(pending):\n",
-        (CONTROLLER + "test_places_behind_a_wrong_guess_are_not_judged",),
+        ("tests/round/test_drafter_record.py::test_places_behind_a_wrong_guess_are_not_judged",),
     ),
     Fault(
         "controller: chances are not multiplied along a draft",
