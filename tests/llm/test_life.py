@@ -51,7 +51,8 @@ def memory_after_each_cycle(target: Path, draft: Path, n_ctx: int) -> tuple[list
     run = subprocess.run(
         [sys.executable, "-c", MEMORY_SCRIPT, str(target), str(draft), str(n_ctx)],
         cwd=ROOT,
-        env=os.environ | {"MALLOC_ARENA_MAX": "1"},
+        # Python's own pools are given back late and by chance; with malloc what is free can be trimmed.
+        env=os.environ | {"MALLOC_ARENA_MAX": "1", "PYTHONMALLOC": "malloc"},
         capture_output=True,
         text=True,
         timeout=500,
@@ -79,10 +80,10 @@ def test_closing_gives_memory_back(tiny: TinyFiles) -> None:
 )
 def test_closing_gives_memory_back_on_a_real_model(real_model: Callable[[str], Path]) -> None:
     """C085: with SmolLM2 as target and draft, resident memory after cycle 20 is within 2 % of an open LLM's
-    from what it was in cycles 2 to 6, in which the allocator's pools reach their size."""
+    from what it was after cycle 2."""
     path = real_model("smollm2")
     after, needed = memory_after_each_cycle(path, path, 1024)
-    assert after[-1] - max(after[1:6]) <= 0.02 * (after[1] + needed), [f"{n / 2**20:.1f} MiB" for n in after]
+    assert after[-1] - after[1] <= 0.02 * (after[1] + needed), [f"{n / 2**20:.1f} MiB" for n in after]
 
 
 def test_threads_on_one_llm(tiny: TinyFiles, count_cases: Callable[[int], None]) -> None:
