@@ -302,8 +302,8 @@ class Controller:
             if member.is_text:
                 continue
             record = self.record(member.name)
-            if not record.seconds_matter:
-                record.seconds_matter = True
+            record.seconds_matter = True
+            if not record.is_timed:  # by today's plain token: a stored table may be far off at first
                 record.expect(member.cost_hint, plain)
             longest = min(limit, member.max_draft)
             record.expect_of(self._sureness())

@@ -124,6 +124,11 @@ class DrafterRecord:
         self._pending, self._at = [], 0
         self.has_read = False
 
+    @property
+    def is_timed(self) -> bool:
+        """Was its drafting ever timed?"""
+        return self._timed
+
     def expect(self, hint: float | None, plain: float) -> None:
         """Before anything was measured: a drafted token costs this part of a plain one, reading a token a fifth of it."""
         self.calibration.prior = HOPE
