@@ -288,6 +288,18 @@ def test_the_targets_certainty_says_whether_reading_pays(certainty: float, reads
     assert (world.speed > 1.2) if reads else (world.speed == pytest.approx(1.0))
 
 
+def test_the_first_cost_follows_the_plain_token() -> None:
+    """A stored table of a slow hour: what a draft model is thought to cost before it was timed shrinks with it."""
+    world = World(
+        lambda clock: [Reader(clock)], KERNEL, believed={n: 5.0 * ms for n, ms in KERNEL.items()}, learns=True,
+        certainty=0.97,
+    )  # fmt: skip
+    world.history[:] = range(100)  # read after some rounds only
+    world.controller.limit = 200
+    world.play(200, by_chance(0.97))
+    assert world.controller.record("reader").ms_per_token < 15.0 and sum(n for n, _ in world.log) > 50
+
+
 def test_a_certain_text_and_a_drafter_that_disagrees() -> None:
     """What certainty promises is corrected by what drafts turned out to be."""
     world = World(lambda clock: [Reader(clock)], KERNEL, certainty=0.97)
