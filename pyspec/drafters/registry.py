@@ -84,7 +84,7 @@ class DrafterParts:
     """
 
     n_vocab: int
-    draft_context: Callable[[int], Any]
+    draft_context: Callable[[], Any]
     is_end: Callable[[int], bool]
     choose: Callable[..., tuple[int, float]]
     draft_cost: Callable[[], float | None] = lambda: None
@@ -240,7 +240,7 @@ def _build_draft_simple(options: Mapping[str, OptionValue], parts: DrafterParts)
     from pyspec.drafters.draft_simple import DraftSimple
 
     drafter = DraftSimple(
-        parts.draft_context(int(options["n_draft"])),
+        parts.draft_context(),
         n_allowed=parts.n_vocab,
         is_end=parts.is_end,
         choose=parts.choose,

@@ -131,7 +131,7 @@ class DrafterSet:
             raise OptionError(f"corpora takes a list of files, not {paths!r}")
         return [read_corpus(path, self._target.vocab) for path in paths]
 
-    def _draft_context(self, n_draft: int) -> Any:
+    def _draft_context(self) -> Any:
         model = self._opened_draft_model()
         options: dict[str, Any] = {
             "n_ctx": self._n_ctx,
