@@ -31,6 +31,7 @@ SMALLEST = {
         "--controller",
         "fixed",
     ],
+    "chain": ["--tokens", "12", "--kinds", "prose"],
     "acceptance": ["--tokens", "12", "--kinds", "prose"],
 }
 SPEC_KEYS = {"tok_s", "drafted", "accepted", "rounds", "same_text", "emitted", "plain_tok_s", "gain"}
@@ -53,10 +54,10 @@ def small_roofline(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("what", list(BENCHMARKS))
 def test_the_json_contract(what: str, tiny: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = tiny.path("llama")
-    data = run(what, model, tmp_path, *(["--draft", str(model)] if what == "acceptance" else []))
+    data = run(what, model, tmp_path, *(["--draft", str(model)] if what in ("acceptance", "chain") else []))
     assert set(data) == {"what", "model", "threads", "pyspec", "peer", "ratio", "details"}
     assert (data["what"], data["model"], data["threads"]) == (what, str(model), 1)
-    ours, peer, ratio = data["pyspec"], data["peer"], data["ratio"]
+    ours, peer, ratio, details = data["pyspec"], data["peer"], data["ratio"], data["details"]
     if what in ("decode", "prefill"):
         assert set(ours) == set(peer) == set(ratio) == {"tok_s"}
         assert ratio["tok_s"] == pytest.approx(ours["tok_s"] / peer["tok_s"])
@@ -73,6 +74,15 @@ def test_the_json_contract(what: str, tiny: Any, tmp_path: Path, capsys: pytest.
         assert set(ours) >= {"median_us", "p95_us", "rounds"} and peer == ratio == {}
         assert 0 < ours["median_us"] <= ours["p95_us"] and ours["median_us"] < ours["wall_us"]
         assert ours["accepted"] == ours["drafted"] > 0
+    elif what == "chain":
+        assert list(ours) == ["prose"] and peer == ratio == {}
+        found = ours["prose"]
+        assert set(found) == SPEC_KEYS | {"alone_tok_s", "best", "share"} and found["same_text"] is True
+        assert (
+            list(found["alone_tok_s"]) == ["suffix", "draft-simple"] == details["settings"]["active_drafters"]
+        )
+        assert found["alone_tok_s"][found["best"]] == max(found["alone_tok_s"].values())
+        assert found["share"] == pytest.approx(found["tok_s"] / found["alone_tok_s"][found["best"]])
     elif what == "acceptance":
         assert len(ours) == 9 and peer == ratio == {}
         assert all(found["emitted"] > 0 and 0 <= found["acceptance"] <= 1 for found in ours.values())
@@ -85,12 +95,11 @@ def test_the_json_contract(what: str, tiny: Any, tmp_path: Path, capsys: pytest.
             assert found["same_text"] is True and 2 <= found["emitted"] <= 24
             assert ratio[kind] == pytest.approx(found["tok_s"] / peer[kind]["tok_s"])
         assert sum(found["drafted"] for found in ours.values()) > 0
-    details = data["details"]
     assert details["settings"]["repeat"] == 1
     assert details["files"]["model"]["bytes"] == model.stat().st_size
     assert len(details["files"]["model"]["sha256"]) == 64
     assert details["machine"]["cpu"]
-    assert ("llama-cpp-python" in details["versions"]) == (what not in ("round", "acceptance"))
+    assert ("llama-cpp-python" in details["versions"]) == (what not in ("round", "chain", "acceptance"))
     assert "pyspec" in details["versions"]
     table = capsys.readouterr().out
     assert table.startswith(f"{what}: {model}, 1 threads")
@@ -131,8 +140,11 @@ def test_json_on_stdout_moves_the_table(tiny: Any, capsys: pytest.CaptureFixture
     ("arguments", "words"),
     [
         (["sprint"], "invalid choice: 'sprint'"),
-        (["tn", "--draft", "x.gguf"], "--draft belongs to spec, acceptance, not to tn"),
-        (["load", "--tokens", "9"], "--tokens belongs to decode, round, spec, acceptance, not to load"),
+        (["tn", "--draft", "x.gguf"], "--draft belongs to spec, chain, acceptance, not to tn"),
+        (
+            ["load", "--tokens", "9"],
+            "--tokens belongs to decode, round, spec, chain, acceptance, not to load",
+        ),
         (["tn", "--widths", "4-2"], "'4-2' is not a width"),
         (["tn", "--widths", "1,,2"], "'' is not a width"),
         (["tn", "--widths", "0"], "'0' is not a width"),
@@ -144,7 +156,7 @@ def test_json_on_stdout_moves_the_table(tiny: Any, capsys: pytest.CaptureFixture
         (["load", "--warm"], "--warm belongs to kernels, not to load"),
         (
             ["kernels", "--model", "smollm2"],
-            "--model belongs to decode, prefill, tn, load, round, spec, acceptance, not to kernels",
+            "--model belongs to decode, prefill, tn, load, round, spec, chain, acceptance, not to kernels",
         ),
         (["kernels", "--offline"], "--offline belongs to decode"),
         (["kernels", "--columns", "0"], "'0' is not a width"),
@@ -190,6 +202,19 @@ def test_a_bad_drafter_is_one_line(tiny: Any, capsys: pytest.CaptureFixture[str]
     options = ["--model", str(tiny.path("llama")), "--kinds", "code", "--tokens", "4", "--peer", "none"]
     assert main(["spec", *options, "--drafters", "ngram-simpel"]) == 1
     assert "did you mean 'ngram-simple'?" in capsys.readouterr().err
+
+
+def test_a_chain_of_one_is_no_chain(tiny: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--model", str(tiny.path("llama")), "--kinds", "code", "--tokens", "4"]
+    assert main(["chain", *options]) == 1
+    assert "two drafters or more, and this one has suffix" in capsys.readouterr().err
+
+
+def test_drafters_alone_keep_their_options() -> None:
+    from tools.bench.chain import _parts
+
+    found = _parts("ngram-simple:n=2,m=5,suffix", ["ngram-simple", "suffix"])
+    assert found == {"ngram-simple": "ngram-simple:n=2,m=5", "suffix": "suffix"}
 
 
 def test_the_module_runs_from_the_root() -> None:

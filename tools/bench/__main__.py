@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .acceptance import acceptance
+from .chain import chain
 from .contest import Settings, progress
 from .drafters import SIZES, DrafterSettings, drafters
 from .kernels import SHAPES, KernelSettings, kernels
@@ -32,10 +33,11 @@ BENCHMARKS: dict[str, Callable[[Settings], Result]] = {
     "load": load,
     "round": rounds,
     "spec": spec,
+    "chain": chain,
     "acceptance": acceptance,
 }
 #: They have no peer.
-ALONE = ("round", "drafters", "acceptance")
+ALONE = ("round", "drafters", "chain", "acceptance")
 PEERS = [name for name in CONTESTANTS if name != "pyspec"]
 
 #: Options that only some benchmarks have, with their defaults by benchmark. Given elsewhere they are refused.
@@ -46,12 +48,12 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "offline": dict.fromkeys(BENCHMARKS, False),
     "accept_licence": dict.fromkeys(BENCHMARKS, False),
     "fill": {"decode": 128, "tn": 128},
-    "tokens": {"decode": 128, "round": 256, "spec": 256, "acceptance": 64},
+    "tokens": {"decode": 128, "round": 256, "spec": 256, "chain": 128, "acceptance": 64},
     "prompt_tokens": {"prefill": 512},
     "widths": {"tn": ()},
-    "kinds": {"round": KINDS, "spec": KINDS, "acceptance": KINDS},
-    "draft": {"spec": None, "acceptance": None},
-    "drafters": {"spec": None, "drafters": None},
+    "kinds": {"round": KINDS, "spec": KINDS, "chain": KINDS, "acceptance": KINDS},
+    "draft": {"spec": None, "chain": None, "acceptance": None},
+    "drafters": {"spec": None, "chain": None, "drafters": None},
     "sizes": {"drafters": SIZES},
     "n_draft": {"spec": None, "acceptance": None},
     "controller": {"spec": None},
@@ -179,19 +181,25 @@ def _parser() -> argparse.ArgumentParser:
         epilog="decode, prefill: tokens per second. tn: milliseconds to decode n tokens together. load: time and memory "
         "up to the first token. round: what a speculative round costs beside the backend's work. spec: whole answers "
         "with drafters beside the peer's plain ones. kernels: products of packed matrices beside ggml's and beside what the "
-        "machine can do. drafters: what drafters that read text cost by themselves. Ratios above 1: pyspec is faster.",
+        "machine can do. chain: all drafters together beside each of them alone. acceptance: how many tokens of a draft model "
+        "are accepted, by temperature. drafters: what drafters that read text cost by themselves. "
+        "Ratios above 1: pyspec is faster.",
     )
     parser.add_argument("what", choices=[*BENCHMARKS, "kernels", "drafters"], help="what to measure")
     parser.add_argument("--model", help="GGUF file or manifest name (default: smollm2)")
-    parser.add_argument("--draft", help="spec: GGUF file or manifest name of the draft model")
+    parser.add_argument(
+        "--draft", help="spec, chain, acceptance: GGUF file or manifest name of the draft model"
+    )
     parser.add_argument(
         "--drafters",
-        help='spec, drafters: drafters, as in "ngram-simple:n=12,m=48,draft-simple" (drafters: all that read text)',
+        help='spec, chain, drafters: drafters, as in "ngram-simple:n=12,m=48,draft-simple" (drafters: all that read text)',
     )
     parser.add_argument(
         "--sizes", type=_sizes, help="drafters: tokens of history (default: 1000,10000,100000,1000000)"
     )
-    parser.add_argument("--n-draft", type=_whole(1), help="spec: longest draft of the draft model")
+    parser.add_argument(
+        "--n-draft", type=_whole(1), help="spec, acceptance: longest draft of the draft model"
+    )
     parser.add_argument(
         "--controller", choices=["auto", "fixed"], help="spec: who chooses lengths (default: as LLM does)"
     )
@@ -202,7 +210,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--peer",
         choices=[*PEERS, "none"],
-        help=f"whom to compare with (default: {PEERS[0]}; round has no peer)",
+        help=f"whom to compare with (default: {PEERS[0]}; {', '.join(ALONE)} have none)",
     )
     parser.add_argument(
         "--json", metavar="FILE", help='also write everything as JSON; "-": to stdout, the table to stderr'
@@ -212,13 +220,19 @@ def _parser() -> argparse.ArgumentParser:
         "--fill", type=_whole(1), help="decode, tn: tokens in memory beforehand (default: 128)"
     )
     parser.add_argument(
-        "--tokens", type=_whole(2), help="decode: tokens (128); round, spec: most tokens of an answer (256)"
+        "--tokens",
+        type=_whole(2),
+        help="decode: tokens (128); round, spec: most tokens of an answer (256; chain 128, acceptance 64)",
     )
     parser.add_argument(
         "--prompt-tokens", type=_whole(9), help="prefill: tokens of the prompt (default: 512)"
     )
     parser.add_argument("--widths", type=_widths, help="tn: values of n (default: 1-16,24,32,48,64)")
-    parser.add_argument("--kinds", type=_kinds, help=f"round, spec: some of {','.join(KINDS)} (default: all)")
+    parser.add_argument(
+        "--kinds",
+        type=_kinds,
+        help=f"round, spec, chain, acceptance: some of {','.join(KINDS)} (default: all)",
+    )
     parser.add_argument(
         "--types", type=_types, help='kernels: types, as in "Q4_K,Q6_K" (default: all packed ones)'
     )

@@ -124,6 +124,8 @@ def _rows(result: Result) -> list[list[str]]:
         return _drafter_rows(result)
     if result.what == "acceptance":
         return _acceptance_rows(result)
+    if result.what == "chain":
+        return _chain_rows(result)
     rows = [["", "pyspec", "quartiles", "peer", "quartiles", "ratio", "quartiles"]]
     keys = list(result.pyspec)
     for key in keys:
@@ -204,6 +206,18 @@ def _acceptance_rows(result: Result) -> list[list[str]]:
         rows.append(
             [key, *counts, _percent(found["acceptance"]), number(found["length"]), str(found["emitted"])]
         )
+    return rows
+
+
+def _chain_rows(result: Result) -> list[list[str]]:
+    alone = list(next(iter(result.pyspec.values()))["alone_tok_s"])
+    rows = [["", "plain", *alone, "together", "share", "quartiles", "gain", "text"]]
+    for kind, found in result.pyspec.items():
+        single = (found["alone_tok_s"][name] for name in alone)
+        rates = [number(value) for value in (found["plain_tok_s"], *single, found["tok_s"])]
+        shares = _cells(result.spread["ratio"].get(kind))
+        text = "same" if found["same_text"] else "OTHER"
+        rows.append([kind, *rates, *shares, number(found["gain"]), text])
     return rows
 
 
