@@ -77,12 +77,9 @@ def test_the_json_contract(what: str, tiny: Any, tmp_path: Path, capsys: pytest.
     elif what == "chain":
         assert list(ours) == ["prose"] and peer == ratio == {}
         found = ours["prose"]
-        assert set(found) == SPEC_KEYS | {"alone_tok_s", "best", "share"} and found["same_text"] is True
-        assert (
-            list(found["alone_tok_s"]) == ["suffix", "draft-simple"] == details["settings"]["active_drafters"]
-        )
-        assert found["alone_tok_s"][found["best"]] == max(found["alone_tok_s"].values())
-        assert found["share"] == pytest.approx(found["tok_s"] / found["alone_tok_s"][found["best"]])
+        assert set(found) == SPEC_KEYS | {"alone", "best", "share"} and found["same_text"] is True
+        assert list(found["alone"]) == ["suffix", "draft-simple"] == details["settings"]["active_drafters"]
+        assert found["share"] == pytest.approx(found["tok_s"] / found["alone"][found["best"]]["tok_s"])
     elif what == "acceptance":
         assert len(ours) == 9 and peer == ratio == {}
         assert all(found["emitted"] > 0 and 0 <= found["acceptance"] <= 1 for found in ours.values())
@@ -202,19 +199,6 @@ def test_a_bad_drafter_is_one_line(tiny: Any, capsys: pytest.CaptureFixture[str]
     options = ["--model", str(tiny.path("llama")), "--kinds", "code", "--tokens", "4", "--peer", "none"]
     assert main(["spec", *options, "--drafters", "ngram-simpel"]) == 1
     assert "did you mean 'ngram-simple'?" in capsys.readouterr().err
-
-
-def test_a_chain_of_one_is_no_chain(tiny: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--model", str(tiny.path("llama")), "--kinds", "code", "--tokens", "4"]
-    assert main(["chain", *options]) == 1
-    assert "two drafters or more, and this one has suffix" in capsys.readouterr().err
-
-
-def test_drafters_alone_keep_their_options() -> None:
-    from tools.bench.chain import _parts
-
-    found = _parts("ngram-simple:n=2,m=5,suffix", ["ngram-simple", "suffix"])
-    assert found == {"ngram-simple": "ngram-simple:n=2,m=5", "suffix": "suffix"}
 
 
 def test_the_module_runs_from_the_root() -> None:

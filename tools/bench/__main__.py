@@ -111,8 +111,9 @@ def _run(options: argparse.Namespace, special: dict[str, Any]) -> Result:
         )
     if options.what not in ALONE and not compared:
         result.notes.append("No peer was measured.")
-    elif options.repeat < 7 and compared:
-        result.notes.append(f"Only {options.repeat} pairs: take at least 7 before believing a ratio.")
+    elif options.repeat < 7 and (compared or options.what == "chain"):
+        unit = "passes" if options.what == "chain" else "pairs"
+        result.notes.append(f"Only {options.repeat} {unit}: take at least 7 before believing a ratio.")
     return result
 
 
@@ -183,7 +184,7 @@ def _parser() -> argparse.ArgumentParser:
         "with drafters beside the peer's plain ones. kernels: products of packed matrices beside ggml's and beside what the "
         "machine can do. chain: all drafters together beside each of them alone. acceptance: how many tokens of a draft model "
         "are accepted, by temperature. drafters: what drafters that read text cost by themselves. "
-        "Ratios above 1: pyspec is faster.",
+        "Ratios to a peer above 1: pyspec is faster.",
     )
     parser.add_argument("what", choices=[*BENCHMARKS, "kernels", "drafters"], help="what to measure")
     parser.add_argument("--model", help="GGUF file or manifest name (default: smollm2)")
@@ -205,7 +206,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--threads", type=_whole(0), default=0, help="0: physical cores (default)")
     parser.add_argument(
-        "--repeat", type=_whole(1), default=7, help="pairs; medians are reported (default: 7)"
+        "--repeat", type=_whole(1), default=7, help="pairs, or passes; medians are reported (default: 7)"
     )
     parser.add_argument(
         "--peer",

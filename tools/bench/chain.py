@@ -1,14 +1,15 @@
 """chain: all drafters together beside each of them alone, on whole greedy answers, by kind of text. No peer.
 
-Each arrangement is an LLM in a process of its own; all of them answer one prompt in turns before the next one comes, so that a
-machine that slows down for a while slows all of them. Answers without drafters come from the LLM with all of them, which does
-not learn from those. Rates are those of `spec`. `share` is the rate of the chain by that of its best drafter alone, the one
-with the highest median.
+Each arrangement - no drafters, every drafter alone, the whole chain - is an LLM in a process of its own under the
+controller; all of them answer one prompt in turns before the next one comes, so that a machine that slows down for a while
+slows all of them. Rates are those of `spec`. `share` is the rate of the chain by that of its best drafter alone, the one with
+the highest median of this kind.
 """
 
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 from .contest import Contest, Settings, progress
@@ -16,113 +17,167 @@ from .process import BenchError, Worker
 from .result import Result
 from .speculation import rate
 from .stats import quantile, summary
-from .workloads import PROMPTS
+from .workloads import FILLER, PROMPTS
 
 #: Names of the arrangements that are not one drafter's.
 PLAIN, TOGETHER = "plain", "together"
+#: Tokens of an answer that is not timed, before all others: the cost table of this machine is measured in it.
+WARM_UP = 64
 
 #: By arrangement, for each pass: the answers to all prompts.
 Passes = dict[str, list[list[dict[str, Any]]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """One LLM among those that are compared. drafters: what it is asked for; names: the drafters it has to come to."""
+
+    name: str
+    worker: Worker
+    drafters: str | None
+    names: tuple[str, ...]
+    needs_draft: bool
 
 
 def chain(settings: Settings) -> Result:
     """`repeat` passes over the prompts of the chosen kinds, each with new LLMs. BenchError for fewer than two drafters."""
     result = Result("chain", settings.model, unit="tokens per second")
     result.settings.update(tokens=settings.tokens, draft=settings.draft_name, drafters=settings.drafters)
-    from pyspec.drafters.registry import drafter_kind
-
-    options = {"path": str(settings.path), "threads": settings.threads, "n_ctx": settings.n_ctx}
-    draft = str(settings.draft) if settings.draft else None
     chosen = [(kind, text) for kind, text in PROMPTS if kind in settings.kinds]
     kinds = [kind for kind, _ in chosen]
     with Contest(settings, result) as contest, ExitStack() as stack:
-        opened = contest.ours.ask("open_llm", **options, draft=draft, drafters=settings.drafters)
+        opened = _open(settings, contest.ours, settings.drafters, with_draft=True)
         contest.opened(opened, 0)
-        parts = _parts(settings.drafters, opened["drafters"])
-        workers = {TOGETHER: contest.ours}
-        for name in parts:
-            workers[name] = stack.enter_context(Worker("pyspec"))
-        requests: dict[str, str | None] = {TOGETHER: settings.drafters, **parts}
-        ids = contest.ours.ask("chat_ids", messages=[text for _, text in chosen])["ids"]
+        arrangements = _arrangements(settings, contest.ours, opened["drafters"], stack)
+        result.settings["active_drafters"] = opened["drafters"]
+        prompts = contest.ours.ask("chat_ids", messages=[text for _, text in chosen])
+        ids: list[list[int]] = prompts["ids"]
+        if not prompts["templated"]:
+            result.notes.append("The file has no chat template: the prompts are the plain messages.")
         if (need := max(map(len, ids)) + settings.tokens) > opened["n_ctx"]:
             raise BenchError(
-                f"prompt and answer need {need} tokens, and the context has {opened['n_ctx']}; ask for fewer --tokens"
+                f"prompt and answer need {need} tokens, and the context has {opened['n_ctx']}; "
+                "ask for fewer --tokens or other --kinds"
             )
-        passes: Passes = {name: [] for name in (PLAIN, *workers)}
-        order = list(passes)
+        for one in arrangements:
+            progress(f"chain: warming up {one.name}")
+            _renew(settings, one)
+            filler = one.worker.ask("ids", text=FILLER, n=min(128, opened["n_ctx"] // 2))["ids"]
+            one.worker.ask("answer", ids=filler, max_tokens=min(WARM_UP, opened["n_ctx"] // 2))
+        passes: Passes = {one.name: [] for one in arrangements}
         for turn in range(settings.repeat):
-            for name, worker in workers.items():
-                progress(f"chain: pass {turn + 1} of {settings.repeat}, opening {name}")
-                reads = name == TOGETHER or drafter_kind(name).needs_draft_model
-                worker.ask("open_llm", **options, draft=draft if reads else None, drafters=requests[name])
-            for answers in passes.values():
-                answers.append([])
+            for one in arrangements:
+                _renew(settings, one)
+                passes[one.name].append([])
             for place, prompt in enumerate(ids):
-                order.append(order.pop(0))  # whoever was first is last for the next prompt
-                for name in order:
-                    progress(
-                        f"chain: pass {turn + 1} of {settings.repeat}, {kinds[place]} ({place + 1} of {len(ids)}), {name}"
-                    )
-                    worker = workers.get(name, contest.ours)
-                    request = {"ids": prompt, "max_tokens": settings.tokens, "plain": name == PLAIN}
-                    passes[name][-1].append(worker.ask("answer", **request))
-    result.settings["active_drafters"] = list(parts)
+                for one in turns(arrangements, turn + place):
+                    progress(f"chain: pass {turn + 1} of {settings.repeat}, {kinds[place]}, {one.name}")
+                    answer = one.worker.ask("answer", ids=prompt, max_tokens=settings.tokens)
+                    passes[one.name][-1].append(answer)
     for kind in dict.fromkeys(kinds):
-        _count(result, kind, [i for i, k in enumerate(kinds) if k == kind], passes)
+        count(result, kind, [i for i, k in enumerate(kinds) if k == kind], passes)
     return result
 
 
-def _parts(request: str | None, names: list[str]) -> dict[str, str]:
-    """What to ask for to get each drafter of the chain alone, by name. names: the drafters the chain came to."""
-    from pyspec.drafters.registry import DrafterSpec, parse_drafters
-
-    found = {name: name for name in names}
-    for spec in parse_drafters(request) if request else ():
-        assert isinstance(spec, DrafterSpec)  # a text has no drafter objects
-        given = ",".join(f"{option}={value}" for option, value in spec.given)
-        found[spec.name] = f"{spec.name}:{given}" if given else spec.name
-    if len(found) < 2:
-        raise BenchError(
-            f"a chain has two drafters or more, and this one has {'/'.join(found) or 'none'}: "
-            "give --draft MODEL, or --drafters with several"
-        )
-    return found
+def turns(arrangements: list[Arrangement], number: int) -> list[Arrangement]:
+    """Who answers when: another begins each time, and every other time the rest follow in the opposite order."""
+    first = number % len(arrangements)
+    order = arrangements[first:] + arrangements[:first]
+    return order if number // len(arrangements) % 2 == 0 else [order[0], *reversed(order[1:])]
 
 
-def _count(result: Result, kind: str, places: list[int], passes: Passes) -> None:
-    """Fill in one kind. Counts are those of the chain's last pass; all answers of all arrangements count for the text."""
+def count(result: Result, kind: str, places: list[int], passes: Passes) -> None:
+    """Fill in one kind. Counts are those of the last pass; all answers of all arrangements count for the text."""
     first = passes[PLAIN][0]
-    same = all(
-        one[i]["tokens"] == first[i]["tokens"] for turns in passes.values() for one in turns for i in places
-    )
-    last = [passes[TOGETHER][-1][i] for i in places]
+    alone = [name for name in passes if name not in (PLAIN, TOGETHER)]
+    last = {name: [found[-1][i] for i in places] for name, found in passes.items()}
+    counts = {
+        name: {key: sum(answer[key] for answer in answers) for key in ("drafted", "accepted", "rounds")}
+        for name, answers in last.items()
+    }
     entry: dict[str, Any] = {
         "tok_s": None,
         "plain_tok_s": None,
-        "alone_tok_s": dict.fromkeys(name for name in passes if name not in (PLAIN, TOGETHER)),
+        "alone": {name: {"tok_s": None, **counts[name]} for name in alone},
         "best": None,
         "share": None,
         "gain": None,
-        **{key: sum(answer[key] for answer in last) for key in ("drafted", "accepted", "rounds")},
-        "same_text": same,
-        "emitted": sum(len(answer["tokens"]) for answer in last),
+        **counts[TOGETHER],
+        "same_text": all(
+            one[i]["tokens"] == first[i]["tokens"]
+            for found in passes.values()
+            for one in found
+            for i in places
+        ),
+        "emitted": sum(len(answer["tokens"]) for answer in last[TOGETHER]),
     }
     result.pyspec[kind] = entry
     rates: dict[str, list[float]] = {}
-    for name, turns in passes.items():
-        found = [rate([one[i] for i in places]) for one in turns]
-        usable = [value for value in found if value is not None]
-        if len(usable) < len(found):
+    for name, found in passes.items():
+        rates[name] = [value for one in found if (value := rate([one[i] for i in places])) is not None]
+        if len(rates[name]) < len(found):
             result.notes.append(f"{kind}: an answer ended with its first token, so there is no rate.")
             return
-        rates[name] = usable
-        result.samples["pyspec"][f"{kind} {name}"] = usable
-    medians = {name: quantile(found, 0.5) for name, found in rates.items()}
-    entry["alone_tok_s"] = {name: medians[name] for name in entry["alone_tok_s"]}
-    entry["best"] = best = max(entry["alone_tok_s"], key=lambda name: medians[name])
+    medians = {name: quantile(values, 0.5) for name, values in rates.items()}
+    for name in alone:
+        entry["alone"][name]["tok_s"] = medians[name]
+    entry["best"] = best = max(alone, key=lambda name: medians[name])
     entry["tok_s"], entry["plain_tok_s"] = medians[TOGETHER], medians[PLAIN]
     shares = [own / other for own, other in zip(rates[TOGETHER], rates[best], strict=True)]
     gains = [own / other for own, other in zip(rates[TOGETHER], rates[PLAIN], strict=True)]
     entry["share"], entry["gain"] = quantile(shares, 0.5), quantile(gains, 0.5)
+    result.samples["pyspec"].update({f"{kind} {name}": values for name, values in rates.items()})
     result.spread["pyspec"][kind] = summary(rates[TOGETHER])
     result.spread["ratio"][kind] = summary(shares)
+
+
+def parts(request: str | None, names: list[str]) -> dict[str, str]:
+    """What to ask for to get each drafter of the chain alone, by name. names: the drafters the chain came to."""
+    from pyspec.drafters.registry import DrafterSpec, parse_drafters
+
+    if len(names) < 2:
+        raise BenchError(
+            f"a chain has two drafters or more, and this one has {'/'.join(names) or 'none'}: "
+            "give --draft MODEL, or --drafters with several"
+        )
+    found = {name: name for name in names}
+    for spec in parse_drafters(request) if request else ():
+        if isinstance(spec, DrafterSpec) and spec.given and spec.name in found:
+            given = ",".join(f"{option}={value}" for option, value in spec.given)
+            found[spec.name] = f"{spec.name}:{given}"
+    return found
+
+
+def _arrangements(settings: Settings, ours: Worker, names: list[str], stack: ExitStack) -> list[Arrangement]:
+    """All of them, the chain first; each of the others with a new process, which the stack ends."""
+    from pyspec.drafters.registry import drafter_kind
+
+    requests = parts(settings.drafters, names)
+    found = [Arrangement(TOGETHER, ours, settings.drafters, tuple(names), needs_draft=True)]
+    for name, request in {PLAIN: "none", **requests}.items():
+        worker = stack.enter_context(Worker("pyspec"))
+        drafts = name != PLAIN
+        needs_draft = drafts and drafter_kind(name).needs_draft_model
+        found.append(Arrangement(name, worker, request, (name,) if drafts else (), needs_draft))
+    return found
+
+
+def _open(settings: Settings, worker: Worker, drafters: str | None, *, with_draft: bool) -> dict[str, Any]:
+    return worker.ask(
+        "open_llm",
+        path=str(settings.path),
+        threads=settings.threads,
+        n_ctx=settings.n_ctx,
+        draft=str(settings.draft) if settings.draft and with_draft else None,
+        drafters=drafters,
+    )
+
+
+def _renew(settings: Settings, one: Arrangement) -> None:
+    """A new LLM, which has seen no answer. BenchError when it does not have the drafters it was asked for."""
+    opened = _open(settings, one.worker, one.drafters, with_draft=one.needs_draft)
+    if tuple(opened["drafters"]) != one.names:
+        raise BenchError(
+            f"{one.name}: asked for {'/'.join(one.names) or 'none'}, and the drafters are now "
+            f"{'/'.join(opened['drafters']) or 'none'}; see the warning above"
+        )

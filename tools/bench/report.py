@@ -210,14 +210,14 @@ def _acceptance_rows(result: Result) -> list[list[str]]:
 
 
 def _chain_rows(result: Result) -> list[list[str]]:
-    alone = list(next(iter(result.pyspec.values()))["alone_tok_s"])
-    rows = [["", "plain", *alone, "together", "share", "quartiles", "gain", "text"]]
+    alone = list(next(iter(result.pyspec.values()))["alone"])
+    rows = [["", "plain", *alone, "together", "best alone", "share", "quartiles", "gain", "text"]]
     for kind, found in result.pyspec.items():
-        single = (found["alone_tok_s"][name] for name in alone)
+        single = (found["alone"][name]["tok_s"] for name in alone)
         rates = [number(value) for value in (found["plain_tok_s"], *single, found["tok_s"])]
         shares = _cells(result.spread["ratio"].get(kind))
         text = "same" if found["same_text"] else "OTHER"
-        rows.append([kind, *rates, *shares, number(found["gain"]), text])
+        rows.append([kind, *rates, found["best"] or "-", *shares, number(found["gain"]), text])
     return rows
 
 
