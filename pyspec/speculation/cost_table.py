@@ -102,7 +102,7 @@ class CostTable:
                 self.drift *= 1 + DRIFT_RATE * (ratio - 1)
                 self._cells[n] *= 1 + CELL_RATE * (ratio - 1)
             self._strays.pop(n, None)
-            self._alone.difference_update(set(self._strays))
+            self._alone.clear()
         self._counts[n] = count + 1
         self._refresh()
 

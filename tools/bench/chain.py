@@ -15,9 +15,9 @@ from typing import Any
 from .contest import Contest, Settings, progress
 from .process import BenchError, Worker
 from .result import Result
-from .speculation import rate
+from .speculation import rate, workload
 from .stats import quantile, summary
-from .workloads import FILLER, PROMPTS
+from .workloads import FILLER
 
 #: Names of the arrangements that are not one drafter's.
 PLAIN, TOGETHER = "plain", "together"
@@ -43,22 +43,12 @@ def chain(settings: Settings) -> Result:
     """`repeat` passes over the prompts of the chosen kinds, each with new LLMs. BenchError for fewer than two drafters."""
     result = Result("chain", settings.model, unit="tokens per second")
     result.settings.update(tokens=settings.tokens, draft=settings.draft_name, drafters=settings.drafters)
-    chosen = [(kind, text) for kind, text in PROMPTS if kind in settings.kinds]
-    kinds = [kind for kind, _ in chosen]
     with Contest(settings, result) as contest, ExitStack() as stack:
         opened = _open(settings, contest.ours, settings.drafters, with_draft=True)
         contest.opened(opened, 0)
         arrangements = _arrangements(settings, contest.ours, opened["drafters"], stack)
         result.settings["active_drafters"] = opened["drafters"]
-        prompts = contest.ours.ask("chat_ids", messages=[text for _, text in chosen])
-        ids: list[list[int]] = prompts["ids"]
-        if not prompts["templated"]:
-            result.notes.append("The file has no chat template: the prompts are the plain messages.")
-        if (need := max(map(len, ids)) + settings.tokens) > opened["n_ctx"]:
-            raise BenchError(
-                f"prompt and answer need {need} tokens, and the context has {opened['n_ctx']}; "
-                "ask for fewer --tokens or other --kinds"
-            )
+        kinds, ids = workload(contest)
         for one in arrangements:
             progress(f"chain: warming up {one.name}")
             _renew(settings, one)

@@ -26,8 +26,6 @@ def spec(settings: Settings) -> Result:
         n_draft=settings.n_draft,
         controller=settings.controller,
     )
-    chosen = [(kind, text) for kind, text in PROMPTS if kind in settings.kinds]
-    kinds = [kind for kind, _ in chosen]
     with Contest(settings, result) as contest:
         plain_options = {"path": str(settings.path), "threads": settings.threads, "n_ctx": settings.n_ctx}
         options = {
@@ -39,16 +37,7 @@ def spec(settings: Settings) -> Result:
         }
         contest.ours.ask("open_llm", **options)  # wrong drafters are found before minutes are spent
         contest.opened(contest.ours.ask("open_llm", **plain_options, drafters="none"), 0)
-        prompts = contest.ours.ask("chat_ids", messages=[text for _, text in chosen])
-        ids: list[list[int]] = prompts["ids"]
-        if not prompts["templated"]:
-            result.notes.append("The file has no chat template: the prompts are the plain messages.")
-        need = max(map(len, ids)) + settings.tokens
-        if need > result.settings["n_ctx"]:
-            raise BenchError(
-                f"prompt and answer need {need} tokens, and the context has {result.settings['n_ctx']}; "
-                "ask for fewer --tokens or other --kinds"
-            )
+        kinds, ids = workload(contest)
         plain = _plain(contest, ids)
         contest.open_peer()
         _choose(contest, max(ids, key=len))
@@ -83,6 +72,23 @@ def spec(settings: Settings) -> Result:
     for kind in dict.fromkeys(kinds):
         _count(result, kind, [i for i, k in enumerate(kinds) if k == kind], plain, ours, plains, peers)
     return result
+
+
+def workload(contest: Contest) -> tuple[list[str], list[list[int]]]:
+    """The prompts of the chosen kinds: of each its kind and its token ids. BenchError when an answer would not fit."""
+    settings, result = contest.settings, contest.result
+    chosen = [(kind, text) for kind, text in PROMPTS if kind in settings.kinds]
+    prompts = contest.ours.ask("chat_ids", messages=[text for _, text in chosen])
+    ids: list[list[int]] = prompts["ids"]
+    if not prompts["templated"]:
+        result.notes.append("The file has no chat template: the prompts are the plain messages.")
+    need, n_ctx = max(map(len, ids)) + settings.tokens, result.settings["n_ctx"]
+    if need > n_ctx:
+        raise BenchError(
+            f"prompt and answer need {need} tokens, and the context has {n_ctx}; "
+            "ask for fewer --tokens or other --kinds"
+        )
+    return [kind for kind, _ in chosen], ids
 
 
 def rate(answers: Sequence[dict[str, Any]]) -> float | None:
