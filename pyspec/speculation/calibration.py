@@ -22,7 +22,8 @@ TOPIC_MEMORY = 0.9
 TOPIC_SHRINK = 2.0
 #: What is expected of a place before anything is drafted follows the text faster, and starts from the place before.
 RECENT_MEMORY = 0.9
-RECENT_SHRINK = 3.0
+#: Observations that what is expected of the first place is worth when it is a guess.
+GUESS_WEIGHT = 3.0
 #: What recent drafts tell fades while there are none, for the text goes on; and of another text it tells little.
 FADING, CARRIED = 0.97, 0.1
 #: What is assumed of a drafter that gives no confidence.
@@ -34,11 +35,12 @@ LAST_POSITION = 8
 class Calibration:
     """Corrected acceptance probabilities of one drafter."""
 
-    __slots__ = ("_bins", "_recent", "_topic", "prior")
+    __slots__ = ("_bins", "_recent", "_topic", "_weight", "prior")
 
     def __init__(self) -> None:
-        #: What is expected of the first place as far as recent drafts do not tell.
+        #: What is expected of the first place as far as recent drafts do not tell, and observations that this is worth.
         self.prior = UNKNOWN
+        self._weight = GUESS_WEIGHT
         #: key -> [observations, sum predicted, sum accepted], discounted
         self._bins: dict[int, list[float]] = {}
         #: by place: [observations, sum accepted], discounted faster
@@ -50,6 +52,10 @@ class Calibration:
         """Probability that the token at this place (from 0) is accepted when those before were."""
         predicted = UNKNOWN if confidence is None else min(max(confidence, 0.001), 0.999)
         return _sigmoid(_logit(self._by_bin(position, confidence, predicted)) + self._topic_shift(position))
+
+    def expect(self, chance: float, weight: float = GUESS_WEIGHT) -> None:
+        """What is expected of the first place before any draft, and how many drafts it takes to outweigh that."""
+        self.prior, self._weight = chance, weight
 
     def new_text(self) -> None:
         """What follows is another text: the last one's deviation says little about it."""
@@ -96,10 +102,10 @@ class Calibration:
 
     def expected(self, n: int) -> list[float]:
         """Probabilities at the first n places before anything is drafted, by what drafts were worth lately."""
-        found, before = [], self.prior
+        found, before, weight = [], self.prior, self._weight
         for place in range(n):
             seen, accepted = self._recent[min(place, LAST_POSITION)]
-            before = (accepted + RECENT_SHRINK * before) / (seen + RECENT_SHRINK)
+            before = (accepted + weight * before) / (seen + weight)
             found.append(before)
         return found
 

@@ -61,8 +61,9 @@ EARN_BACK = 1.5
 #: Rounds of a generation before that is decided: what text drafters make of it, and how sure the target is, has to be
 #: seen first.
 ROUNDS_BEFORE_READING = 6
-#: The dearer the reading, the longer the wait: rounds, as a part of the plain tokens that reading would take.
-WAIT_SHARE = 0.75
+#: Beside text drafters, which may yet find something: the dearer the reading, the longer the wait. Rounds, as a part of
+#: the plain tokens that reading would take.
+WAIT_SHARE = 1.0
 #: What a text draft may lose, in plain tokens, before any has gained something on this text. (What was learnt of another
 #: text is a guess, and a long draft is a large stake.) Twice what drafts gain is added, a loss halves it.
 FIRST_TRUST = 1.5
@@ -148,7 +149,7 @@ class Controller:
             record.forget_proposal()
             record.calibration.new_text()
             if record.seconds_matter:
-                record.calibration.prior = HOPE
+                record.calibration.expect(HOPE)
 
     def end(self) -> None:
         """It has ended; how long it was is a guess for the next."""
@@ -317,7 +318,7 @@ class Controller:
                     continue
                 self._run(chain, member, record, history, last, 1, plain, invest=False)
                 continue
-            if not self._worth_reading(member, record, history, promise, plain):
+            if not self._worth_reading(chain, member, record, history, promise, plain):
                 continue
             invest = not record.has_read
             reading = 0.0 if invest else self._unread(member, history) * record.ms_per_read_token
@@ -349,14 +350,23 @@ class Controller:
         return best
 
     def _worth_reading(
-        self, member: Member, record: DrafterRecord, history: list[int], promise: float, plain: float
+        self,
+        chain: Chain,
+        member: Member,
+        record: DrafterRecord,
+        history: list[int],
+        promise: float,
+        plain: float,
     ) -> bool:
         """Is it worth the time to let the drafter catch up with the history?"""
         missing = self._unread(member, history)
         if missing < 16:
             return True
         cost = missing * record.ms_per_read_token
-        if self._rounds < max(ROUNDS_BEFORE_READING, WAIT_SHARE * cost / plain):
+        wait = float(ROUNDS_BEFORE_READING)
+        if any(other.is_text for other in chain.live):
+            wait = max(wait, WAIT_SHARE * cost / plain)
+        if self._rounds < wait:
             return False
         # Reading the prompt is for the rest of the answer; catching up again is for as long as a turn of the text lasts.
         expected = STAY if record.has_read else max(STAY, self._answer_tokens - self._n_emitted)

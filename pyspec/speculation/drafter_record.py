@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 HOPE = 0.8
 #: A drafter's part of the target's certainty follows at this rate per judged draft; and how much certainty it is worth
 #: that it is one at first.
-SKILL_MEMORY, SKILL_SHRINK = 0.97, 4.0
+SKILL_MEMORY, SKILL_SHRINK = 0.97, 10.0
+#: Drafts that the expectation which follows is worth. (The first ones say little beside it: over 28 texts of all kinds
+#: Qwen2.5-Coder 0.5B agreed with 1.5B 1.02 times as often as that was sure, and on 24 of them within 0.08 of that.)
+SKILL_WEIGHT = 16.0
 #: A drafted token's cost as a part of a plain one, before anything was measured, of drafters that say nothing about it.
 UNKNOWN_COST = 0.3
 #: Pauses of a drafter that is not worth its time, in rounds.
@@ -22,7 +25,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 4, 64
 #: target's certainty lets expect, once so many were to be expected. (Honest drafters have about all of them.)
 STRANGE_AFTER, STRANGE_RATE = 5.0, 0.25
 #: Plain tokens that rounds with its drafts may lose before it rests.
-PATIENCE = 1.0
+PATIENCE = 2.0
 #: How fast the measured cost follows.
 COST_RATE = 0.2
 
@@ -131,7 +134,7 @@ class DrafterRecord:
 
     def expect(self, hint: float | None, plain: float) -> None:
         """Before anything was measured: a drafted token costs this part of a plain one, reading a token a fifth of it."""
-        self.calibration.prior = HOPE
+        self.calibration.expect(HOPE)
         self.ms_per_token = (UNKNOWN_COST if hint is None else hint) * plain
         self.ms_per_read_token = 0.2 * self.ms_per_token
 
@@ -140,7 +143,7 @@ class DrafterRecord:
         if certainty is not None:
             right, sure = self._skill
             skill = (right + SKILL_SHRINK) / (sure + SKILL_SHRINK)
-            self.calibration.prior = min(0.98, certainty * skill)
+            self.calibration.expect(min(0.98, certainty * skill), SKILL_WEIGHT)
 
     def timed(self, ms: float, n_tokens: int) -> None:
         """Drafting n_tokens tokens took this long."""

@@ -9,118 +9,11 @@ from typing import Any
 
 import pytest
 
-from pyspec.drafters.base import Draft, Drafter, Verdict
+from pyspec.drafters.base import Draft, Drafter
 from pyspec.speculation.bank import LIMIT, MARGIN, START
-from pyspec.speculation.chain import Chain
 from pyspec.speculation.controller import FIRST_TRUST, Controller
 from pyspec.speculation.cost_table import CostTable
-
-#: Milliseconds of a decode by rows: widening costs a lot (no speculation pays much), nothing up to four rows, or
-#: what was measured on two cores.
-STEEP = {1: 33.0, 2: 46.0, 4: 73.0, 8: 158.0, 16: 187.0, 32: 330.0}
-FLAT = {1: 30.0, 4: 30.0, 8: 56.0, 16: 112.0, 32: 224.0}
-KERNEL = {1: 27.0, 2: 27.0, 4: 37.0, 8: 76.0, 16: 112.0, 32: 224.0}
-TABLES = {"steep": STEEP, "flat": FLAT, "kernel": KERNEL}
-N_VOCAB = 1000
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.ms = 0.0
-
-    def __call__(self) -> float:
-        return self.ms / 1e3
-
-
-class Guess(Drafter):
-    """Proposes tokens of which the world decides whether they are right. cost: milliseconds per token."""
-
-    def __init__(
-        self, clock: Clock, name: str = "guess", *, text: bool = True, cost: float = 0.0, n: int = 31,
-        confidence: Callable[[int], float] | None = None,
-    ) -> None:  # fmt: skip
-        self.name = name
-        self.is_text = text
-        self.max_draft = n
-        self.cost = cost
-        self.clock = clock
-        self.confident = confidence
-
-    def propose(self, history: Sequence[int], last: int, limit: int) -> Draft | None:
-        tokens: list[int] = []
-        confidence: list[float] = []
-        for place in range(min(limit, self.max_draft)):
-            self.clock.ms += self.cost
-            tokens.append((len(history) + 1 + place) % N_VOCAB)
-            confidence.append(self.confident(place) if self.confident else 0.6)
-            if self.proceed is not None and not self.proceed(len(tokens), confidence[-1]):
-                break
-        return Draft(tokens, self.name, confidence=confidence if self.confident else None)
-
-
-class World:
-    """Plays rounds. right(position) says whether the token at that position of the text is what drafters guess (its
-    position). times: what decodes really take, in milliseconds by rows."""
-
-    def __init__(
-        self, drafters: Callable[[Clock], list[Drafter]], times: dict[int, float], *,
-        believed: dict[int, float] | None = None, learns: bool = False, certainty: float | None = None,
-        noise: Callable[[], float] | None = None, **options: Any,
-    ) -> None:  # fmt: skip
-        self.clock = Clock()
-        self.times = CostTable(times, frozen=True)
-        self.controller = Controller(
-            CostTable(believed or times, frozen=not learns), clock=self.clock, **options
-        )
-        self.chain = Chain(drafters(self.clock), N_VOCAB)
-        self.history = [0]
-        self.noise = noise or (lambda: 1.0)
-        self.certainty = certainty
-        self.log: list[tuple[int, int]] = []  # (drafted, emitted)
-        self.lows: list[float] = []
-        self.chain.begin(self.history, None)
-        self.controller.begin()
-
-    def play(self, n_tokens: int, right: Callable[[int], bool]) -> None:
-        goal = len(self.history) + n_tokens
-        while len(self.history) < goal:
-            draft = self.controller.draft(self.chain, self.history, self.history[-1], 10**6)
-            tokens = [] if draft is None else draft.tokens
-            self.clock.ms += self.times.time(len(tokens) + 1) * self.noise()
-            emitted: list[int] = []
-            start = len(self.history) + 1  # the place of the token that follows `last`
-            for token in [*tokens, None]:
-                place = start + len(emitted)
-                truth = place % N_VOCAB if right(place) else (place + 500) % N_VOCAB
-                emitted.append(truth)
-                if token != truth:
-                    break
-            accepted = len(emitted) - 1
-            verdict = Verdict([self.history[-1], *emitted[:-1]], emitted, tokens, accepted)
-            self.history.extend(emitted)
-            self.chain.commit(verdict, None)
-            self.controller.settle(self.chain, len(tokens), emitted, self.certainty)
-            self.log.append((len(tokens), len(emitted)))
-            self.lows.append(self.controller.bank.balance)
-
-    @property
-    def speed(self) -> float:
-        """Against plain decoding."""
-        return self.times.time(1) * sum(emitted for _, emitted in self.log) / self.clock.ms
-
-
-def by_chance(rate: float, seed: int = 0) -> Callable[[int], bool]:
-    def right(place: int) -> bool:
-        return random.Random(f"{seed}/{place}").random() < rate
-
-    return right
-
-
-def spans(length: int, high: float, low: float) -> Callable[[int], bool]:
-    def right(place: int) -> bool:
-        return by_chance(high if (place // length) % 2 == 0 else low)(place)
-
-    return right
+from tests.round.controller_world import KERNEL, N_VOCAB, STEEP, TABLES, Clock, Guess, World, by_chance, spans
 
 
 def adversary(world: World) -> Callable[[int], bool]:
@@ -224,103 +117,6 @@ def test_better_drafter_is_chosen() -> None:
     assert wrong < 0.1 and right > 0.8
 
 
-def test_drafter_that_costs_time() -> None:
-    """A model drafter is used where it pays, stops early, and is left alone where it does not."""
-
-    def model(clock: Clock) -> list[Drafter]:
-        return [Guess(clock, "model", text=False, cost=5.0, n=8, confidence=lambda place: 0.9)]
-
-    pays = World(model, KERNEL)
-    pays.play(3000, by_chance(0.9))
-    assert pays.speed >= 1.5
-    loses = World(model, STEEP)
-    loses.play(3000, by_chance(0.1))
-    assert loses.speed >= 0.97
-    assert loses.controller.record("model").pause > 0
-    slow = World(lambda clock: [Guess(clock, "model", text=False, cost=60.0, n=8)], KERNEL)
-    slow.play(3000, by_chance(0.95))
-    assert slow.speed >= 0.97
-
-
-def test_text_before_model() -> None:
-    """When the text drafter is as good, the one that costs time is not even asked."""
-
-    def both(clock: Clock) -> list[Drafter]:
-        return [
-            Guess(clock, "text", confidence=lambda place: 0.9),
-            Guess(clock, "model", text=False, cost=10.0, n=8, confidence=lambda place: 0.9),
-        ]
-
-    world = World(both, KERNEL)
-    world.play(2000, by_chance(0.9))
-    asked = {member.name: member.calls for member in world.chain.members}
-    assert asked["model"] < 0.1 * asked["text"]
-
-
-class Reader(Guess):
-    """A draft model that has read nothing yet: reading costs time, too."""
-
-    def __init__(self, clock: Clock) -> None:
-        super().__init__(clock, "reader", text=False, cost=10.0)
-        self.cost_hint = 0.37
-        self.read = 0
-
-    @property
-    def n_read(self) -> int:
-        return self.read
-
-    def propose(self, history: Sequence[int], last: int, limit: int) -> Draft | None:
-        self.clock.ms += 2.0 * (len(history) - self.read)
-        self.read = len(history)
-        return super().propose(history, last, limit)
-
-
-@pytest.mark.parametrize(("certainty", "reads"), [(0.97, True), (0.35, False)])
-def test_the_targets_certainty_says_whether_reading_pays(certainty: float, reads: bool) -> None:
-    """A text of which the target is unsure is not for a smaller model: nothing is read or tried, nothing is lost. Where the
-    target is sure it is read and used."""
-    world = World(lambda clock: [Reader(clock)], KERNEL, certainty=certainty)
-    world.history[:] = range(100)
-    world.controller.limit = 200
-    world.play(200, by_chance(certainty))
-    (member,) = world.chain.members
-    assert (member.drafter.n_read > 0) == reads
-    assert (world.speed > 1.2) if reads else (world.speed == pytest.approx(1.0))
-
-
-def test_the_first_cost_follows_the_plain_token() -> None:
-    """A stored table of a slow hour: what a draft model is thought to cost before it was timed shrinks with it."""
-    world = World(
-        lambda clock: [Reader(clock)], KERNEL, believed={n: 5.0 * ms for n, ms in KERNEL.items()}, learns=True,
-        certainty=0.97,
-    )  # fmt: skip
-    world.history[:] = range(100)  # read after some rounds only
-    world.controller.limit = 200
-    world.play(200, by_chance(0.97))
-    assert world.controller.record("reader").ms_per_token < 15.0 and sum(n for n, _ in world.log) > 50
-
-
-def test_a_certain_text_and_a_drafter_that_disagrees() -> None:
-    """What certainty promises is corrected by what drafts turned out to be."""
-    world = World(lambda clock: [Reader(clock)], KERNEL, certainty=0.97)
-    world.play(400, by_chance(0.1))
-    assert world.controller.record("reader").calibration.prior < 0.6
-    assert world.speed > 0.96
-    drafted = [n for n, _ in world.log]
-    assert sum(drafted[:100]) > 0 and sum(drafted[-200:]) <= 4
-
-
-def test_a_strange_drafter_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
-    """Also when every call brings a chain of its own."""
-    world = World(lambda clock: [Guess(clock, "alien", text=False, cost=1.0)], KERNEL, certainty=0.95)
-    for _ in range(3):
-        world.play(150, by_chance(0.0))
-        world.chain = Chain([Guess(world.clock, "alien", text=False, cost=1.0)], N_VOCAB)
-        world.controller.begin()
-    (told,) = [record.getMessage() for record in caplog.records]
-    assert told.startswith("alien drafts for another model") and " 0 of its " in told
-
-
 def test_a_table_with_one_wrong_width_costs_little() -> None:
     """Drafts of a length that is believed to be cheap, and is not, are found out, with one plain round to be sure."""
     truth = {1: 10.0, 4: 12.0, 8: 60.0, 16: 120.0, 32: 240.0}
@@ -331,21 +127,6 @@ def test_a_table_with_one_wrong_width_costs_little() -> None:
     emitted = sum(emitted for _, emitted in world.log[n_rounds:])
     assert truth[1] * emitted / (world.clock.ms - started) > 2.0
     assert world.controller.costs.time(8) == pytest.approx(60.0, rel=0.3)
-
-
-def test_rests_and_comes_back() -> None:
-    """A drafter that lost rests with growing pauses and is used again when the text suits it."""
-
-    def model(clock: Clock) -> list[Drafter]:
-        return [Guess(clock, "model", text=False, cost=2.0, n=8, confidence=lambda place: 0.9)]
-
-    world = World(model, KERNEL)
-    world.play(1500, by_chance(0.0))
-    rests = world.controller.choices.rests
-    calls = world.chain.members[0].calls
-    world.play(3000, by_chance(1.0))
-    late = world.log[-100:]
-    assert sum(drafted for drafted, _ in late) > 100, (rests, calls)
 
 
 @pytest.mark.parametrize("error", [0.95, 1.05])
@@ -430,38 +211,6 @@ def test_foreign_confidences_are_checked() -> None:
         assert "foreign" in world.chain.parked and world.speed > 1.5
 
 
-def test_drawn_drafts_are_not_cut_by_what_was_drawn() -> None:
-    """Invariant 4: with a law the whole draft is verified, whatever came out."""
-
-    class Drawn(Guess):
-        def propose(self, history: Sequence[int], last: int, limit: int) -> Draft | None:
-            draft = super().propose(history, last, limit)
-            assert draft is not None
-            draft.distributions = [[(token, 1.0)] for token in draft.tokens]
-            return draft
-
-    # The second token is not worth its row: a draft without a law is cut before it.
-    def sure_of_one(place: int) -> float:
-        return 0.95 if place == 0 else 0.05
-
-    def model(clock: Clock) -> list[Drafter]:
-        return [Drawn(clock, "model", text=False, cost=1.0, n=4, confidence=sure_of_one)]
-
-    world = World(model, STEEP, counted_cost=True)
-    made: list[int] = []
-    ask = world.chain.ask
-
-    def spy(*arguments: Any, **more: Any) -> Draft | None:
-        draft = ask(*arguments, **more)
-        made.append(0 if draft is None else len(draft.tokens))
-        return draft
-
-    world.chain.ask = spy  # type: ignore[method-assign]
-    world.play(20, by_chance(1.0))
-    verified = [drafted for drafted, _ in world.log if drafted]
-    assert max(made) > 1 and verified == [n for n in made if n]
-
-
 def test_first_drafts_on_another_text_risk_little() -> None:
     """However sure the last text has made everybody: a long draft is a large stake."""
     world = World(text, KERNEL)
@@ -491,9 +240,6 @@ def test_numbers_of_one_generation_only() -> None:
     before = controller._answer_tokens
     controller.end()
     assert controller._answer_tokens == before
-
-
-# --- the parts
 
 
 @pytest.mark.parametrize("factor", [0.001, 0.1, 10.0, 1000.0])

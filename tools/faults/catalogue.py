@@ -99,7 +99,7 @@ CONTROL = (
         "pyspec/speculation/controller.py",
         "if certainty is not None:\n            text = self._certainty",
         "if False:\n            text = self._certainty",
-        (CONTROLLER + "test_the_targets_certainty_says_whether_reading_pays",),
+        ("tests/round/test_controller_models.py::test_the_targets_certainty_says_whether_reading_pays",),
     ),
     Fault(
         "controller: the first draft of a text may be of any length",
