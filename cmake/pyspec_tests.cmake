@@ -11,14 +11,14 @@ foreach(source IN LISTS native_tests)
     set_target_properties(native_${name} PROPERTIES OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY "${PYSPEC_TEST_DIR}/native")
 endforeach()
 
-# layout.c is generated, so that a new struct in the header cannot be forgotten.
+# layout.c is generated from all headers, so that a new struct in the header cannot be forgotten.
 set(layout "${CMAKE_BINARY_DIR}/generated/layout.c")
 file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/generated")
 add_custom_command(
     OUTPUT "${layout}"
     COMMAND "${Python_EXECUTABLE}" "${CMAKE_CURRENT_SOURCE_DIR}/tests/capi/make_layout.py"
-        "${CMAKE_CURRENT_SOURCE_DIR}/csrc/include/pyspec.h" "${layout}"
-    DEPENDS csrc/include/pyspec.h tests/capi/make_layout.py
+        "${layout}" ${headers}
+    DEPENDS ${headers} tests/capi/make_layout.py
     VERBATIM)
 
 file(GLOB capi_tests CONFIGURE_DEPENDS tests/capi/*.c)

@@ -1,7 +1,7 @@
 """Generate pyspec/_native/_binding.py, a cffi module in out-of-line ABI mode, from csrc/include/pyspec.h.
 
-The header is the only description of the interface. `declarations` strips what cffi does not understand (comments,
-preprocessor lines, attributes) and is also used by the tests that compare struct layouts.
+The header and its parts are the only description of the interface. `interface` puts them together, `declarations` strips
+what cffi does not understand (comments, preprocessor lines, attributes).
 
 Usage: python tools/generate_binding.py HEADER OUTPUT
 """
@@ -13,6 +13,21 @@ import sys
 from pathlib import Path
 
 MODULE_NAME = "pyspec._native._binding"
+
+
+def interface(header: Path) -> str:
+    """The texts of the header and of all that it includes by #include "…", each once and behind what it needs."""
+    seen: set[Path] = set()
+
+    def text(path: Path) -> str:
+        if path in seen:
+            return ""
+        seen.add(path)
+        content = path.read_text(encoding="utf-8")
+        parts = re.findall(r'^#include "(\w+\.h)"$', content, flags=re.MULTILINE)
+        return "".join(text(path.parent / part) for part in parts) + content
+
+    return text(header)
 
 
 def declarations(header: str) -> str:
@@ -44,7 +59,7 @@ def main(header: Path, output: Path) -> None:
     import cffi
 
     builder = cffi.FFI()
-    builder.cdef(declarations(header.read_text(encoding="utf-8")))
+    builder.cdef(declarations(interface(header)))
     builder.set_source(MODULE_NAME, None)
     output.parent.mkdir(parents=True, exist_ok=True)
     builder.emit_python_code(str(output))

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "history/ngram_drafter.h"
-#include "include/pyspec.h"
+#include "include/pyspec_history.h"
 
 #include <memory>
 

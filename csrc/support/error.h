@@ -1,7 +1,7 @@
 // The one exception type of the core. csrc/api turns it into a status and a message; nothing unwinds through C.
 #pragma once
 
-#include "include/pyspec.h"
+#include "include/pyspec_core.h"
 
 #include <exception>
 #include <string>

@@ -1,7 +1,7 @@
 // The process-wide log: a ring of lines that the host program polls. Nothing is ever written to stdout or stderr.
 #pragma once
 
-#include "include/pyspec.h"
+#include "include/pyspec_core.h"
 
 #include <cstddef>
 #include <optional>

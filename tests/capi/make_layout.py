@@ -1,9 +1,9 @@
-"""Write a C11 program that prints the layout of every struct of pyspec.h as the C compiler sees it.
+"""Write a C11 program that prints the layout of every struct of pyspec's headers as the C compiler sees it.
 
-The structs are found by reading the header, so a new one cannot be forgotten. Output of the program, a fact a line:
+The structs are found by reading the headers, so a new one cannot be forgotten. Output of the program, a fact a line:
 `struct NAME SIZE ALIGNMENT` and `field NAME FIELD OFFSET SIZE`, and `enum NAME VALUE` for every enumerator.
 
-Usage: python make_layout.py HEADER OUTPUT.c
+Usage: python make_layout.py OUTPUT.c HEADER...
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 def structs(header: str) -> dict[str, list[str]]:
-    """Struct name to field names, in order, from the header's text."""
+    """Struct name to field names, in order, from a header's text."""
     text = re.sub(r"/\*.*?\*/|//[^\n]*", " ", header, flags=re.DOTALL)
     found = {}
     for name, body in re.findall(r"typedef\s+struct\s+(\w+)\s*\{(.*?)\}\s*\w+\s*;", text, flags=re.DOTALL):
@@ -47,6 +47,7 @@ def program(header: str) -> str:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
+    if len(sys.argv) < 3:
         raise SystemExit(__doc__)
-    Path(sys.argv[2]).write_text(program(Path(sys.argv[1]).read_text(encoding="utf-8")), encoding="utf-8")
+    headers = "".join(Path(header).read_text(encoding="utf-8") for header in sys.argv[2:])
+    Path(sys.argv[1]).write_text(program(headers), encoding="utf-8")

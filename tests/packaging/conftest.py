@@ -21,6 +21,18 @@ def repository() -> Path:
 
 
 @pytest.fixture(scope="session")
+def headers(repository: Path) -> list[Path]:
+    """pyspec.h and its parts."""
+    return sorted((repository / "csrc/include").glob("*.h"))
+
+
+@pytest.fixture(scope="session")
+def interface(headers: list[Path]) -> str:
+    """The text of all headers."""
+    return "".join(header.read_text() for header in headers)
+
+
+@pytest.fixture(scope="session")
 def build_dir() -> Path:
     """The CMake build of `make build`, test programs included. $PYSPEC_BUILD_DIR names another one."""
     path = Path(os.environ.get("PYSPEC_BUILD_DIR", REPOSITORY / "build" / "dev"))

@@ -14,37 +14,41 @@ from tests.capi.make_layout import enumerators, structs
 from .conftest import Run
 
 
-def test_struct_layouts_agree_with_cffi(build_dir: Path, repository: Path, run: Run) -> None:
-    """Size, alignment, offsets and enumerators of every struct of the header, as C and as cffi see them."""
+def test_struct_layouts_agree_with_cffi(build_dir: Path, interface: str, run: Run) -> None:
+    """Size, alignment, offsets and enumerators of every struct of the headers, as C and as cffi see them."""
     ffi, library = lib()
     from_c = run([build_dir / "tests" / "capi" / "layout"]).stdout.splitlines()
     from_cffi = []
-    header = (repository / "csrc/include/pyspec.h").read_text()
-    for name in structs(header):
+    for name in structs(interface):
         struct = ffi.typeof(name)
         from_cffi.append(f"struct {name} {ffi.sizeof(struct)} {ffi.alignof(struct)}")
         for field, info in struct.fields:
             from_cffi.append(f"field {name} {field} {info.offset} {ffi.sizeof(info.type)}")
-    from_cffi += [f"enum {name} {getattr(library, name)}" for name in enumerators(header)]
+    from_cffi += [f"enum {name} {getattr(library, name)}" for name in enumerators(interface)]
     assert from_c == from_cffi
 
 
-def test_no_struct_is_forgotten(repository: Path) -> None:
-    """The two readers of the header, cffi's and the layout program's, see the same structs as a plain count."""
+def test_one_header_includes_all(headers: list[Path]) -> None:
+    """Who includes pyspec.h has the whole interface."""
+    (whole,) = [header for header in headers if header.name == "pyspec.h"]
+    parts = {header.name for header in headers} - {whole.name}
+    assert set(re.findall(r'^#include "(.+)"$', whole.read_text(), flags=re.MULTILINE)) == parts
+
+
+def test_no_struct_is_forgotten(interface: str) -> None:
+    """The two readers of the headers, cffi's and the layout program's, see the same structs as a plain count."""
     ffi, _ = lib()
-    header = (repository / "csrc/include/pyspec.h").read_text()
-    with_fields = set(re.findall(r"struct\s+(\w+)\s*\{", header))
-    assert set(structs(header)) == with_fields
+    with_fields = set(re.findall(r"struct\s+(\w+)\s*\{", interface))
+    assert set(structs(interface)) == with_fields
     assert len(with_fields) >= 8
     typedefs, tags, _ = ffi.list_types()
     assert with_fields <= {*typedefs, *tags}
 
 
-def test_constants(repository: Path) -> None:
-    """#define constants reach Python with the header's value."""
+def test_constants(interface: str) -> None:
+    """#define constants reach Python with the headers' value."""
     _, library = lib()
-    header = (repository / "csrc/include/pyspec.h").read_text()
-    constants = re.findall(r"^#define (PYSPEC_\w+) \((-?\d+)\)$", header, flags=re.MULTILINE)
+    constants = re.findall(r"^#define (PYSPEC_\w+) \((-?\d+)\)$", interface, flags=re.MULTILINE)
     assert constants
     for name, value in constants:
         assert getattr(library, name) == int(value)
@@ -100,10 +104,15 @@ def test_c_program_reports_errors(build_dir: Path, run: Run, tmp_path: Path) -> 
     assert "none.gguf" in result.stdout
 
 
+@pytest.mark.parametrize("header", ["pyspec.h", "pyspec_core.h", "pyspec_sampling.h", "pyspec_history.h"])
 @pytest.mark.parametrize("language", ["c", "c++"])
-def test_header_compiles_alone(language: str, repository: Path, run: Run, tmp_path: Path) -> None:
+def test_header_compiles_alone(
+    language: str, header: str, repository: Path, run: Run, tmp_path: Path
+) -> None:
     source = tmp_path / "use.c"
-    source.write_text('#include "pyspec.h"\n#include "pyspec.h"\nint main(void) { return (int)PYSPEC_OK; }\n')
+    source.write_text(
+        f'#include "{header}"\n#include "{header}"\nint main(void) {{ return (int)PYSPEC_OK; }}\n'
+    )
     standard = "-std=c11" if language == "c" else "-std=c++17"
     include = repository / "csrc/include"
     run(

@@ -48,8 +48,8 @@ def clean(tmp_path: Path) -> dict[str, str]:
     return {"PYSPEC_NATIVE_DIR": "", "PYTHONPATH": "", "HOME": os.environ.get("HOME", str(tmp_path))}
 
 
-def test_content(wheel: Path) -> None:
-    """One wheel for every Python 3, with the library, the header, the manifest and both licences."""
+def test_content(wheel: Path, headers: list[Path]) -> None:
+    """One wheel for every Python 3, with the library, the headers, the manifest and both licences."""
     assert re.fullmatch(r"pyspec-[\d.]+-py3-none-linux_x86_64\.whl", wheel.name)
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
@@ -57,8 +57,11 @@ def test_content(wheel: Path) -> None:
         licences = [n for n in names if "/licenses/" in n]
         texts = [archive.read(n).decode() for n in licences]
         record = json.loads(archive.read("pyspec/_native/build_info.json"))
-    for name in ("libpyspec.so", "_binding.py", "build_info.json", "include/pyspec.h", "__init__.py"):
+    for name in ("libpyspec.so", "_binding.py", "build_info.json", "__init__.py"):
         assert f"pyspec/_native/{name}" in names
+    assert {f"pyspec/_native/include/{header.name}" for header in headers} == {
+        name for name in names if name.startswith("pyspec/_native/include/")
+    }
     assert "pyspec/models/manifest.toml" in names
     assert "pyspec/py.typed" in names
     assert len(licences) == 2, licences
