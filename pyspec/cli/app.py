@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pyspec.cli import bench, chat, check_pair, fetch, generate, inspect
+from pyspec.cli import bench, chat, check_pair, corpus, fetch, generate, inspect
 from pyspec.cli.common import PROGRAM, USAGE, Runtime, end_with, report
 from pyspec.cli.verb import Verb
 
@@ -52,6 +52,7 @@ for _name, _verb in (
     ("generate", generate.generate),
     ("inspect", inspect.inspect),
     ("check-pair", check_pair.check_pair),
+    ("corpus", corpus.corpus),
     ("fetch", fetch.fetch),
     ("bench", bench.bench),
 ):

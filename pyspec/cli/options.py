@@ -177,6 +177,15 @@ Predicted = Annotated[
         help="A text that the answer will resemble, such as the file to be edited; drafts are copied from it.",
     ),
 ]
+Corpora = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--corpus",
+        metavar="FILE",
+        rich_help_panel=SPECULATION,
+        help="Texts that answers may repeat parts of, made by `pyspec-cli corpus`; may be repeated.",
+    ),
+]
 Schema = Annotated[
     str | None,
     typer.Option(

@@ -4,8 +4,8 @@
     corpus = read_corpus("project.corpus", model.vocab)
     LLM(path, drafters=[Suffix(corpora=[corpus], end_tokens=model.vocab.eog)])
 
-Tokenise each document in the form in which it will be generated: code as it stands inside a fenced block, with
-the newline before its first word.
+`LLM(path, corpora=["project.corpus"])` does the reading, `pyspec-cli corpus` the writing. Tokenise each document in the
+form in which it will be generated: code as it stands inside a fenced block, with the newline before its first word.
 
 A corpus made with another tokenizer has valid ids with meaningless text, so the file carries a fingerprint of
 the vocabulary and is refused when it does not match.

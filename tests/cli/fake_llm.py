@@ -40,7 +40,16 @@ class FakeLLM:
     def __init__(
         self, path: Any, draft: Any = None, drafters: Any = None, *, n_ctx: int = 4096, **options: Any
     ) -> None:
-        known = {"progress", "n_draft", "n_threads", "template", "type_k", "type_v", "pack_weights"}
+        known = {
+            "progress",
+            "corpora",
+            "n_draft",
+            "n_threads",
+            "template",
+            "type_k",
+            "type_v",
+            "pack_weights",
+        }
         if set(options) - known:
             raise OptionError(f"unknown options {sorted(set(options) - known)}")
         if n_ctx < 0:
@@ -50,6 +59,7 @@ class FakeLLM:
             self.wanted = ["draft-simple"]
         if "progress" in options:
             options["progress"](1.0)
+        self.corpora = options.get("corpora")
         self.n_ctx = n_ctx
         self._dropped = 0
         self._cancelled = threading.Event()
@@ -92,7 +102,8 @@ class FakeLLM:
             words = CODE.split(" ")
             words = [word + " " for word in words[:-1]] + words[-1:]
         elif "options" in question:
-            words = [" ".join(f"{name}={value!r}" for name, value in sorted(options.items()))]
+            given = options | ({"corpora": self.corpora} if self.corpora else {})
+            words = [" ".join(f"{name}={value!r}" for name, value in sorted(given.items()))]
         elif "escape" in question:
             words = [ESCAPES]
         elif "fail" in question:
