@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import pairwise
+from time import perf_counter, sleep
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from tools.bench import chain
 from tools.bench.chain import Arrangement, count, parts, turns
 from tools.bench.contest import Settings
 from tools.bench.process import BenchError
+from tools.bench.pyspec_runner import PyspecContestant
 from tools.bench.report import as_text
 from tools.bench.result import Result
 
@@ -89,6 +91,50 @@ def test_everybody_begins_about_as_often(n: int, n_prompts: int) -> None:
     for one in everybody:
         behind = Counter(b for found in orders for order in found for a, b in pairwise(order) if a == one)
         assert 2 * max(behind.values()) <= behind.total()
+
+
+def test_answers_come_in_turns_there_and_back() -> None:
+    """Everybody begins, then goes on until its end; the one that went last begins again."""
+    log: list[tuple[str, str]] = []
+
+    class Talker:
+        def __init__(self, name: str, n_pieces: int) -> None:
+            self.name, self.left = name, n_pieces
+
+        def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
+            log.append((do, self.name))
+            assert arguments == (
+                {"ids": [1], "max_tokens": 9} if do == "begin_answer" else {"n": chain.PIECE}
+            )
+            self.left -= do == "go_on"
+            return {} if self.left else {"tokens": [self.name]}
+
+    talkers: Any = [Talker("a", 2), Talker("b", 0), Talker("c", 3), Talker("d", 1)]
+    order = [Arrangement(one.name, one, None, (), needs_draft=False) for one in talkers]
+    found = chain.answers(order, [1], 9)
+    assert found == {name: {"tokens": [name]} for name in "abcd"}
+    assert [name for do, name in log if do == "begin_answer"] == ["a", "b", "c", "d"]
+    assert [name for do, name in log if do == "go_on"] == ["a", "c", "d", "c", "a", "c"]
+
+
+def test_an_answer_in_pieces_is_the_answer(tiny: Any) -> None:
+    """The same text and counts; the time is that of the pieces alone."""
+    one, other = PyspecContestant(), PyspecContestant()
+    for contestant in (one, other):
+        contestant.open_llm(
+            str(tiny.path("llama")), threads=1, n_ctx=256, drafters="suffix", controller="fixed"
+        )
+    prompt = [5, 6, 7, 8] * 4
+    whole = one.answer(prompt, 60)
+    start = perf_counter()
+    found, n_pieces = other.begin_answer(prompt, 60), 0
+    while not found:
+        found, n_pieces = other.go_on(16), n_pieces + 1
+        sleep(0.05)
+    assert n_pieces >= 2
+    assert found["seconds"] < perf_counter() - start - 0.05 * n_pieces
+    assert {**found, "seconds": 0} == {**whole, "seconds": 0} and whole["seconds"] > 0
+    assert len(one.begin_answer(prompt, 1)["tokens"]) == 1
 
 
 def test_drafters_alone_keep_their_options() -> None:

@@ -1,9 +1,9 @@
 """chain: all drafters together beside each of them alone, on whole greedy answers, by kind of text. No peer.
 
 Each arrangement - no drafters, every drafter alone, the whole chain - is an LLM in a process of its own under the
-controller; all of them answer one prompt in turns before the next one comes, so that a machine that slows down for a while
-slows all of them. Rates are those of `spec`. `share` is the rate of the chain by that of its best drafter alone, the one with
-the highest median of this kind.
+controller. All of them answer one prompt at a time, in turns of a few tokens, so that a machine that slows down for some
+seconds slows all of them; what one of them waits for the others is not counted. Rates are those of `spec`. `share` is the
+rate of the chain by that of its best drafter alone, the one with the highest median of this kind.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ from .workloads import FILLER
 PLAIN, TOGETHER = "plain", "together"
 #: Tokens of an answer that is not timed, before all others: the cost table of this machine is measured in it.
 WARM_UP = 64
+
+#: Tokens of a turn. Everybody has about as many turns, however fast.
+PIECE = 16
 
 #: By arrangement, for each pass: the answers to all prompts.
 Passes = dict[str, list[list[dict[str, Any]]]]
@@ -60,10 +63,11 @@ def chain(settings: Settings) -> Result:
                 _renew(settings, one)
                 passes[one.name].append([])
             for place, prompt in enumerate(ids):
-                for one in turns(arrangements, turn + place):
-                    progress(f"chain: pass {turn + 1} of {settings.repeat}, {kinds[place]}, {one.name}")
-                    answer = one.worker.ask("answer", ids=prompt, max_tokens=settings.tokens)
-                    passes[one.name][-1].append(answer)
+                progress(f"chain: pass {turn + 1} of {settings.repeat}, {kinds[place]}")
+                for name, answer in answers(
+                    turns(arrangements, turn + place), prompt, settings.tokens
+                ).items():
+                    passes[name][-1].append(answer)
     for kind in dict.fromkeys(kinds):
         count(result, kind, [i for i, k in enumerate(kinds) if k == kind], passes)
     return result
@@ -74,6 +78,20 @@ def turns(arrangements: list[Arrangement], number: int) -> list[Arrangement]:
     first = number % len(arrangements)
     order = arrangements[first:] + arrangements[:first]
     return order if number // len(arrangements) % 2 == 0 else [order[0], *reversed(order[1:])]
+
+
+def answers(order: list[Arrangement], prompt: list[int], max_tokens: int) -> dict[str, dict[str, Any]]:
+    """The answers of all to one prompt, piece by piece; who went last begins the next round of turns."""
+    found: dict[str, dict[str, Any]] = {}
+    for one in order:
+        if ended := one.worker.ask("begin_answer", ids=prompt, max_tokens=max_tokens):
+            found[one.name] = ended
+    while going := [one for one in order if one.name not in found]:
+        for one in going:
+            if ended := one.worker.ask("go_on", n=PIECE):
+                found[one.name] = ended
+        order = order[::-1]
+    return found
 
 
 def count(result: Result, kind: str, places: list[int], passes: Passes) -> None:

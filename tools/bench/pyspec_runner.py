@@ -14,7 +14,16 @@ from .roofline import multiplied_matrices
 class PyspecContestant(Contestant):
     """Model and Context for `decode`, `prefill` and `width`; an LLM for everything that generates."""
 
-    COMMANDS = (*Contestant.COMMANDS, "ids", "open_llm", "chat_ids", "rounds", "sampled")
+    COMMANDS = (
+        *Contestant.COMMANDS,
+        "ids",
+        "open_llm",
+        "chat_ids",
+        "rounds",
+        "sampled",
+        "begin_answer",
+        "go_on",
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -22,6 +31,8 @@ class PyspecContestant(Contestant):
         self._model: Any = None
         self._llm: Any = None
         self._recorded: dict[tuple[int, ...], list[int]] = {}
+        self._stream: Any = None
+        self._seconds = 0.0
 
     def import_library(self) -> None:
         try:
@@ -141,12 +152,42 @@ class PyspecContestant(Contestant):
         """plain: without drafters, which do not learn of it."""
         options = {"drafters": "none"} if plain else {}
         result = self._llm.generate(ids, max_tokens=max_tokens, temperature=0.0, **options)
+        return self._answered(result, result.stats.generation_ms / 1e3)
+
+    def begin_answer(self, ids: list[int], max_tokens: int) -> dict[str, Any]:
+        """The prompt and the first token of an answer that `go_on` continues."""
+        self._stream = self._llm.stream(ids, max_tokens=max_tokens, temperature=0.0)
+        self._seconds = 0.0
+        return self._pull(1)
+
+    def go_on(self, n: int) -> dict[str, Any]:
+        """About n tokens more, in whole rounds. When the answer has ended, what `answer` returns, without the time between
+        the pieces; else {}.
+        """
+        start = perf_counter()
+        found = self._pull(n)
+        self._seconds += perf_counter() - start
+        if found:
+            found["seconds"] = self._seconds
+        return found
+
+    def _pull(self, n: int) -> dict[str, Any]:
+        for chunk in self._stream:
+            n -= len(chunk.tokens)
+            if chunk.result is not None:
+                return self._answered(chunk.result, 0.0)
+            if n <= 0:
+                break
+        return {}
+
+    @staticmethod
+    def _answered(result: Any, seconds: float) -> dict[str, Any]:
         stats, tokens = result.stats, list(result.tokens)
         if isinstance(result.stopped_by, int):
             tokens.append(result.stopped_by)
         return {
             "tokens": tokens,
-            "seconds": stats.generation_ms / 1e3,
+            "seconds": seconds,
             "drafted": stats.drafted,
             "accepted": stats.accepted,
             "rounds": stats.rounds,
