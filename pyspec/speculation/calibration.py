@@ -22,8 +22,9 @@ TOPIC_MEMORY = 0.9
 TOPIC_SHRINK = 2.0
 #: What is expected of a place before anything is drafted follows the text faster, and starts from the place before.
 RECENT_MEMORY = 0.9
-#: Observations that what is expected of the first place is worth when it is a guess.
-GUESS_WEIGHT = 3.0
+#: Observations that what is expected of the first place is worth when it is a guess; and of a later place, what the one
+#: before it is worth: little more, for a drafter can be good at first tokens only.
+GUESS_WEIGHT, LATER_WEIGHT = 3.0, 6.0
 #: What recent drafts tell fades while there are none, for the text goes on; and of another text it tells little.
 FADING, CARRIED = 0.97, 0.1
 #: What is assumed of a drafter that gives no confidence.
@@ -54,7 +55,7 @@ class Calibration:
         return _sigmoid(_logit(self._by_bin(position, confidence, predicted)) + self._topic_shift(position))
 
     def expect(self, chance: float, weight: float = GUESS_WEIGHT) -> None:
-        """What is expected of the first place before any draft, and how many drafts it takes to outweigh that."""
+        """What is expected of the first place before any draft, and how many of the last ten or so it counts as."""
         self.prior, self._weight = chance, weight
 
     def new_text(self) -> None:
@@ -107,6 +108,7 @@ class Calibration:
             seen, accepted = self._recent[min(place, LAST_POSITION)]
             before = (accepted + weight * before) / (seen + weight)
             found.append(before)
+            weight = LATER_WEIGHT
         return found
 
 

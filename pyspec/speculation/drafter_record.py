@@ -11,9 +11,11 @@ if TYPE_CHECKING:
 
 #: Certainty, and acceptance of a drafter that costs time, before anything was seen.
 HOPE = 0.8
-#: A drafter's part of the target's certainty follows at this rate per judged draft; and how much certainty it is worth
-#: that it is one at first.
+#: A drafter's part of the target's certainty is learnt for each text, forgetting at this rate per judged draft; before that
+#: it is, for so much certainty, what it was on other texts. Those are forgotten at a rate per text, and before the first of
+#: them it is one.
 SKILL_MEMORY, SKILL_SHRINK = 0.97, 10.0
+USUAL_MEMORY, USUAL_SHRINK = 0.9, 4.0
 #: Drafts that the expectation which follows is worth. (The first ones say little beside it: over 28 texts of all kinds
 #: Qwen2.5-Coder 0.5B agreed with 1.5B 1.02 times as often as that was sure, and on 24 of them within 0.08 of that.)
 SKILL_WEIGHT = 16.0
@@ -24,8 +26,8 @@ FIRST_PAUSE, LONGEST_PAUSE = 4, 64
 #: A drafter with a model is strange to its target when of its first tokens fewer are right than this part of what the
 #: target's certainty lets expect, once so many were to be expected. (Honest drafters have about all of them.)
 STRANGE_AFTER, STRANGE_RATE = 5.0, 0.25
-#: Plain tokens that rounds with its drafts may lose before it rests.
-PATIENCE = 2.0
+#: It rests when the last rounds with its drafts lost so many plain tokens together, older ones counting less and less.
+PATIENCE = 1.5
 #: How fast the measured cost follows.
 COST_RATE = 0.2
 
@@ -44,6 +46,7 @@ class DrafterRecord:
         "_skill",
         "_timed",
         "_trying",
+        "_usual",
         "calibration",
         "has_read",
         "judged",
@@ -71,8 +74,8 @@ class DrafterRecord:
         self._pending: list[int] = []
         self._confidence: list[float] | None = None
         self._at = 0
-        #: At first places: how often it was right, and how sure the target was; discounted.
-        self._skill = [0.0, 0.0]
+        #: At first places: how often it was right, and how sure the target was; discounted. Of this text, and of others.
+        self._skill, self._usual = [0.0, 0.0], [0.0, 0.0]
         self._score = 0.0
         self._pause = 0
         self._rest = 0
@@ -126,6 +129,9 @@ class DrafterRecord:
         """The text goes on elsewhere."""
         self._pending, self._at = [], 0
         self.has_read = False
+        skill, usual = self._skill, self._usual
+        usual[:] = [USUAL_MEMORY * usual[0] + skill[0], USUAL_MEMORY * usual[1] + skill[1]]
+        skill[:] = [0.0, 0.0]
 
     @property
     def is_timed(self) -> bool:
@@ -141,8 +147,9 @@ class DrafterRecord:
     def expect_of(self, certainty: float | None) -> None:
         """What to expect of it on a text of whose tokens the target is that sure."""
         if certainty is not None:
+            usual = (self._usual[0] + USUAL_SHRINK) / (self._usual[1] + USUAL_SHRINK)
             right, sure = self._skill
-            skill = (right + SKILL_SHRINK) / (sure + SKILL_SHRINK)
+            skill = (right + SKILL_SHRINK * usual) / (sure + SKILL_SHRINK)
             self.calibration.expect(min(0.98, certainty * skill), SKILL_WEIGHT)
 
     def timed(self, ms: float, n_tokens: int) -> None:

@@ -1,5 +1,5 @@
-"""The controller under a scripted clock: what it may ever lose, what it gains, when it rests, and that it is a
-function of what it saw."""
+"""The controller under a scripted clock: what it may ever lose, what it gains, and that it is a function of what it
+saw."""
 
 from __future__ import annotations
 

@@ -79,6 +79,37 @@ def test_the_first_failures_after_reading_prove_little() -> None:
     assert len(tested) == 2 and sum(n > 0 for n in drafted[first : first + 40]) > 30
 
 
+def test_a_good_name_is_soon_lost() -> None:
+    """Right on one text, wrong on the next, while the target is sure of both."""
+    world = World(lambda clock: [Reader(clock)], KERNEL, certainty=0.95)
+    world.play(600, by_chance(0.97))
+    assert world.speed > 1.2
+    world.controller.begin()
+    world.controller.limit = 300
+    started, n_rounds = world.clock.ms, len(world.log)
+    world.play(300, by_chance(0.0))
+    lost = (world.clock.ms - started) / KERNEL[1] - sum(emitted for _, emitted in world.log[n_rounds:])
+    assert lost < 8.0
+    assert sum(n for n, _ in world.log[-100:]) <= 2
+
+
+def test_a_wrong_pair_reads_no_more_prompts() -> None:
+    """What a drafter was worth on the last texts is expected on the next one."""
+    world = World(lambda clock: [Reader(clock)], KERNEL, certainty=0.95)
+    (member,) = world.chain.members
+    reader = member.drafter
+    assert isinstance(reader, Reader)
+    reads = []
+    for _ in range(5):
+        world.controller.begin()
+        world.controller.limit = 200
+        world.history[:] = range(60)
+        reader.read = 0
+        world.play(200, by_chance(0.0))
+        reads.append(reader.read > 0)
+    assert reads[0] and not any(reads[1:])
+
+
 @pytest.mark.parametrize("beside", [False, True])
 def test_reading_waits_for_text_drafters_only(beside: bool) -> None:
     """A long prompt is read as soon as the target's certainty is known; where a text drafter may yet find something, only

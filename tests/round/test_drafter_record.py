@@ -23,6 +23,18 @@ def test_calibration_learns_reached_places_only() -> None:
     assert 0.6 < fresh.corrected(0, 0.6) < 0.9  # one observation moves it, not far
 
 
+def test_later_places_are_expected_to_be_what_they_were() -> None:
+    """Good at first tokens only: what speaks for the first place says little about the second."""
+    calibration = Calibration()
+    calibration.expect(0.9, 16.0)
+    assert calibration.expected(3) == pytest.approx([0.9, 0.9, 0.9])
+    for number in range(40):
+        calibration.observe(0, None, accepted=True)
+        calibration.observe(1, None, accepted=number % 2 == 0)
+    first, second = calibration.expected(2)
+    assert first > 0.9 and second < 0.72
+
+
 def test_places_behind_a_wrong_guess_are_not_judged() -> None:
     """The target went elsewhere: whether later guesses equal what it says there means nothing."""
     record, fresh = DrafterRecord(), DrafterRecord()

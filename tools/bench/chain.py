@@ -24,7 +24,7 @@ PLAIN, TOGETHER = "plain", "together"
 #: Tokens of an answer that is not timed, before all others: the cost table of this machine is measured in it.
 WARM_UP = 64
 
-#: Tokens of a turn. Everybody has about as many turns, however fast.
+#: Tokens of a turn, so that fast and slow ones have about as many turns (rounds are not cut).
 PIECE = 16
 
 #: By arrangement, for each pass: the answers to all prompts.
@@ -81,7 +81,7 @@ def turns(arrangements: list[Arrangement], number: int) -> list[Arrangement]:
 
 
 def answers(order: list[Arrangement], prompt: list[int], max_tokens: int) -> dict[str, dict[str, Any]]:
-    """The answers of all to one prompt, piece by piece; who went last begins the next round of turns."""
+    """The answers of all to one prompt, piece by piece in this order."""
     found: dict[str, dict[str, Any]] = {}
     for one in order:
         if ended := one.worker.ask("begin_answer", ids=prompt, max_tokens=max_tokens):
@@ -90,7 +90,6 @@ def answers(order: list[Arrangement], prompt: list[int], max_tokens: int) -> dic
         for one in going:
             if ended := one.worker.ask("go_on", n=PIECE):
                 found[one.name] = ended
-        order = order[::-1]
     return found
 
 

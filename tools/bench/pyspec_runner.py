@@ -32,7 +32,7 @@ class PyspecContestant(Contestant):
         self._llm: Any = None
         self._recorded: dict[tuple[int, ...], list[int]] = {}
         self._stream: Any = None
-        self._seconds = 0.0
+        self._paused_at = self._pause = self._waited = 0.0
 
     def import_library(self) -> None:
         try:
@@ -157,27 +157,26 @@ class PyspecContestant(Contestant):
     def begin_answer(self, ids: list[int], max_tokens: int) -> dict[str, Any]:
         """The prompt and the first token of an answer that `go_on` continues."""
         self._stream = self._llm.stream(ids, max_tokens=max_tokens, temperature=0.0)
-        self._seconds = 0.0
+        self._pause = self._waited = 0.0
         return self._pull(1)
 
     def go_on(self, n: int) -> dict[str, Any]:
         """About n tokens more, in whole rounds. When the answer has ended, what `answer` returns, without the time between
         the pieces; else {}.
         """
-        start = perf_counter()
-        found = self._pull(n)
-        self._seconds += perf_counter() - start
-        if found:
-            found["seconds"] = self._seconds
-        return found
+        self._pause = perf_counter() - self._paused_at
+        return self._pull(n)
 
     def _pull(self, n: int) -> dict[str, Any]:
         for chunk in self._stream:
             n -= len(chunk.tokens)
+            if chunk.tokens:  # a pause behind the last token is not in generation_ms
+                self._waited, self._pause = self._waited + self._pause, 0.0
             if chunk.result is not None:
-                return self._answered(chunk.result, 0.0)
+                return self._answered(chunk.result, chunk.result.stats.generation_ms / 1e3 - self._waited)
             if n <= 0:
                 break
+        self._paused_at = perf_counter()
         return {}
 
     @staticmethod
