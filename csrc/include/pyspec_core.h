@@ -1,4 +1,4 @@
-/* pyspec_core.h: status and messages, jobs, model, context (decode, memory, state). Conventions: see pyspec.h. */
+/* pyspec_core.h: status and messages, jobs, model and vocabulary, context. Conventions: see pyspec.h. */
 #ifndef PYSPEC_CORE_H
 #define PYSPEC_CORE_H
 

@@ -1,4 +1,4 @@
-// Settings of a sampler. Meaning, defaults and "off" values are those of pyspec_sampler_params in pyspec.h.
+// Settings of a sampler. Meaning, defaults and "off" values are those of pyspec_sampler_params in pyspec_sampling.h.
 #pragma once
 
 #include "sampling/dry.h"

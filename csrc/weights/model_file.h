@@ -104,7 +104,7 @@ public:
     virtual void check_backing() const = 0;
 };
 
-// {"metadata": …, "tensors": …} as pyspec.h documents it.
+// {"metadata": …, "tensors": …} as pyspec_core.h documents it.
 std::string describe_json(const ModelFile & file);
 
 } // namespace pyspec

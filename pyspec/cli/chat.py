@@ -60,6 +60,7 @@ def chat(
     from pyspec.cli.chat_input import make_reader
     from pyspec.cli.chat_loop import ChatLoop
     from pyspec.cli.common import short_name
+    from pyspec.cli.corpus import existing_files
     from pyspec.cli.formats import chosen_format
     from pyspec.cli.session import has_template, open_llm
     from pyspec.cli.statistics import check_stats_form
@@ -71,6 +72,7 @@ def chat(
     options["on_full"] = on_full
     if acceptance is not None:
         options["acceptance"] = acceptance
+    corpora = existing_files(corpus or [], opt.CORPUS_FILE)
     chosen = chosen_format(schema, grammar, grammar_whitespace)
     with open_llm(
         runtime,
@@ -82,7 +84,7 @@ def chat(
         drafters=drafters,
         n_draft=n_draft,
         controller=controller,
-        corpora=corpus or None,
+        corpora=corpora or None,
         n_ctx=n_ctx,
         type_k=type_k,
         type_v=type_v,

@@ -1,8 +1,8 @@
-"""`pyspec-cli corpus`: text files made into a corpus file, which drafts are copied from (`--corpus`)."""
+"""`pyspec-cli corpus`: text files made into a corpus file, and the corpus files that other verbs take (`--corpus`)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,43 +22,69 @@ def corpus(
         typer.Argument(metavar="FILE...", help="Text files (UTF-8), each a document of the corpus."),
     ],
     output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="The corpus file; an old one is replaced.")
+        str, typer.Option("--output", "-o", metavar="FILE", help="The corpus file; an older one is replaced.")
     ],
     offline: opt.Offline = False,
     accept_licence: opt.AcceptLicence = False,
 ) -> None:
     """Make text files into a corpus for `--corpus`: answers that repeat parts of them come faster.
 
-    A corpus fits all models with MODEL's vocabulary; its weights are not loaded. In use it takes about 90 bytes of memory for
-    each token.
+    A corpus fits every model with the vocabulary of MODEL, whose weights are not loaded. In use it takes about 90 bytes of
+    memory for each token.
     """
     from pyspec.cli.common import find_model
+    from pyspec.cli.session import progress_line
     from pyspec.core.model import Model
     from pyspec.drafters.corpus_file import write_corpus
 
-    texts = _read(files, Path(output).expanduser())
+    paths = existing_files(files, "text file")
+    target = _target(output)
     path = find_model(model, offline=offline, accept_licence=accept_licence)
-    with Model(path, metadata_only=True) as opened:
-        made = write_corpus(Path(output).expanduser(), _documents(opened.tokenizer, texts), opened.vocab)
+    with Model(path, metadata_only=True) as opened, progress_line("reading texts") as progress:
+        made = write_corpus(target, _documents(opened.tokenizer, paths, progress), opened.vocab)
     n = len(made.ends)
     note(f"{output}: {n} {'document' if n == 1 else 'documents'}, {len(made.tokens):,} tokens")
 
 
-def _read(files: Sequence[str], output: Path) -> list[str]:
-    """The texts of all files, before any work is done. OptionError names the one that cannot be read."""
-    from pyspec.cli.formats import read_text
+def existing_files(names: Sequence[str], what: str) -> list[Path]:
+    """The paths of files that are to be read later; OptionError, before any work, for one that is none."""
     from pyspec.errors import OptionError
 
-    texts = []
-    for name in files:
-        path = Path(name).expanduser()
-        if output.exists() and path.exists() and output.samefile(path):
-            raise OptionError(f"{name} is to be read and to be replaced by the corpus; give another --output")
-        texts.append(read_text(path, "text"))
-    return texts
+    paths = [Path(name).expanduser() for name in names]
+    for path in paths:
+        if not path.exists():
+            raise OptionError(f"no such file: {path} (expected a {what})")
+        if path.is_dir():
+            raise OptionError(f"{path} is a folder (expected a {what})")
+    return paths
 
 
-def _documents(tokenizer: Tokenizer, texts: Sequence[str]) -> Iterator[list[int]]:
+def _target(output: str) -> Path:
+    """Where the corpus goes. OptionError for what cannot be written, or is something else than a corpus."""
+    from pyspec.drafters.corpus_file import is_corpus
+    from pyspec.errors import OptionError
+
+    path = Path(output).expanduser()
+    if not path.parent.is_dir():
+        raise OptionError(f"--output {output}: there is no folder {path.parent}")
+    if path.is_dir():
+        raise OptionError(f"--output {output} is a folder; give the name of a file")
+    if path.exists() and not is_corpus(path):
+        raise OptionError(
+            f"--output {output} exists and is no corpus; it is left as it is, give another name"
+        )
+    return path
+
+
+def _documents(
+    tokenizer: Tokenizer, paths: Sequence[Path], progress: Callable[[float], None]
+) -> Iterator[list[int]]:
     """Ids as models emit them: a text inside an answer, after a line break, where nothing is a control token."""
-    for text in texts:
-        yield tokenizer.encode_continuation("\n" + text)
+    from pyspec.cli.formats import read_text
+
+    sizes = [path.stat().st_size for path in paths]
+    done = 0
+    for path, size in zip(paths, sizes, strict=True):
+        yield tokenizer.encode_continuation("\n" + read_text(path, "text file"))
+        done += size
+        progress(done / max(1, sum(sizes)))

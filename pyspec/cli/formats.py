@@ -73,9 +73,9 @@ def grammar_format(text: str) -> Format:
 
 
 def read_text(path: Path, what: str) -> str:
-    """The file's text; OptionError says what is wrong with it, and that it should be `what`."""
+    """The file's text without a byte order mark; OptionError says what is wrong with it, and that it should be `what`."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise OptionError(f"no such file: {path} (expected a {what})") from None
     except UnicodeDecodeError:

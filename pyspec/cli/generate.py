@@ -75,6 +75,7 @@ def generate(
 
     PROMPT is one user message, put through the file's chat template when it has one.
     """
+    from pyspec.cli.corpus import existing_files
     from pyspec.cli.formats import chosen_format, read_text
     from pyspec.cli.session import consume, has_template, open_llm
     from pyspec.cli.statistics import check_stats_form
@@ -90,7 +91,8 @@ def generate(
     if acceptance is not None:
         call["acceptance"] = acceptance
     if predicted is not None:
-        call["predicted"] = read_text(Path(predicted).expanduser(), "text")
+        call["predicted"] = read_text(Path(predicted).expanduser(), "text file")
+    corpora = existing_files(corpus or [], opt.CORPUS_FILE)
     if stop:
         call["stop"] = stop
     if prompt == "-":
@@ -105,7 +107,7 @@ def generate(
         drafters=drafters,
         n_draft=n_draft,
         controller=controller,
-        corpora=corpus or None,
+        corpora=corpora or None,
         n_ctx=n_ctx,
         type_k=type_k,
         type_v=type_v,

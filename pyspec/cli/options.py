@@ -177,13 +177,15 @@ Predicted = Annotated[
         help="A text that the answer will resemble, such as the file to be edited; drafts are copied from it.",
     ),
 ]
+#: What `--corpus` expects.
+CORPUS_FILE = "corpus made by `pyspec-cli corpus`"
 Corpora = Annotated[
     list[str] | None,
     typer.Option(
         "--corpus",
         metavar="FILE",
         rich_help_panel=SPECULATION,
-        help="Texts that answers may repeat parts of, made by `pyspec-cli corpus`; may be repeated.",
+        help="Texts that answers may resemble in parts, made by `pyspec-cli corpus`. Can be given several times.",
     ),
 ]
 Schema = Annotated[

@@ -36,7 +36,7 @@ def open_llm(
         chosen["draft"] = find_model(draft, offline=offline, accept_licence=accept_licence)
     if template is not None:
         chosen["template"] = Path(template) if Path(template).is_file() else template
-    with _loading_line(path.name) as progress:
+    with progress_line(f"loading {path.name}") as progress:
         return runtime.llm_factory(path, progress=progress, **chosen)
 
 
@@ -94,8 +94,8 @@ def interrupt_cancels(cancel: Callable[[], object]) -> Iterator[None]:
 
 
 @contextmanager
-def _loading_line(name: str) -> Iterator[Callable[[float], None]]:
-    """A line on a terminal's stderr while a slow file loads; gone afterwards."""
+def progress_line(what: str) -> Iterator[Callable[[float], None]]:
+    """A line on a terminal's stderr while something slow is done (0..1 of it); gone afterwards."""
     begin = time.monotonic()
     shown = False
 
@@ -103,7 +103,7 @@ def _loading_line(name: str) -> Iterator[Callable[[float], None]]:
         nonlocal shown
         if sys.stderr.isatty() and time.monotonic() - begin > 0.4:
             shown = True
-            print(f"\r\x1b[Kloading {name}: {100 * fraction:.0f} %", end="", file=sys.stderr, flush=True)
+            print(f"\r\x1b[K{what}: {100 * fraction:.0f} %", end="", file=sys.stderr, flush=True)
 
     try:
         yield progress

@@ -28,7 +28,7 @@ class SuffixInfo:
 
 
 class SuffixIndex:
-    """Follows one token sequence through all edits; see `pyspec_suffix` in pyspec.h for what each call does.
+    """Follows one token sequence through all edits; see `pyspec_suffix` in pyspec_history.h for what each call does.
 
     max_draft: longest guess. memory_tokens: what the index holds of the session's text, about 90 bytes each.
     end_tokens: a guess ends with any of them. One thread at a time.

@@ -31,7 +31,7 @@ from pathlib import Path
 from pyspec.core.vocab import Vocab
 from pyspec.errors import FileFormatError, OptionError
 
-__all__ = ["Corpus", "fingerprint", "read_corpus", "write_corpus"]
+__all__ = ["Corpus", "fingerprint", "is_corpus", "read_corpus", "write_corpus"]
 
 MAGIC = b"pyspecTC"
 VERSION = 1
@@ -79,6 +79,12 @@ def fingerprint(vocab: Vocab) -> bytes:
     return digest.digest()
 
 
+def is_corpus(path: str | os.PathLike[str]) -> bool:
+    """Does the file begin as a corpus does? OSError when it cannot be opened."""
+    with open(path, "rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
 def write_corpus(path: str | os.PathLike[str], documents: Iterable[Sequence[int]], vocab: Vocab) -> Corpus:
     """Write documents (token ids of vocab); the file appears complete or not at all. Returns what was written.
 
@@ -92,12 +98,14 @@ def write_corpus(path: str | os.PathLike[str], documents: Iterable[Sequence[int]
         except (TypeError, OverflowError) as error:
             raise OptionError(f"document {len(ends)} is not a list of token ids: {error}") from None
         ends.append(len(tokens))
+        if len(tokens) > MAX_TOKENS:
+            raise OptionError(
+                f"the first {len(ends)} documents have {len(tokens)} tokens, a corpus holds at most {MAX_TOKENS}; split it"
+            )
     if tokens and not 0 <= min(tokens) <= max(tokens) < vocab.n_tokens:
         raise OptionError(
             f"token ids from {min(tokens)} to {max(tokens)}, the vocabulary has {vocab.n_tokens}"
         )
-    if len(tokens) > MAX_TOKENS:
-        raise OptionError(f"{len(tokens)} tokens, a corpus holds at most {MAX_TOKENS}; split it")
     head = _HEAD.pack(MAGIC, VERSION, 4, fingerprint(vocab), len(ends), len(tokens))
     target = Path(path)
     part = target.with_name(f"{target.name}.part-{os.getpid()}")

@@ -150,7 +150,7 @@ def test_version_and_help(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     bare = capsys.readouterr().out
     assert main(["--help"]) == 0
     assert bare.split() == capsys.readouterr().out.split()
-    for verb in ("chat", "generate", "inspect", "check-pair", "fetch", "bench"):
+    for verb in ("chat", "generate", "inspect", "check-pair", "corpus", "fetch", "bench"):
         assert verb in bare
         assert main([verb, "--help"]) == 0
         text = capsys.readouterr().out

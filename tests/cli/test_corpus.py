@@ -59,11 +59,19 @@ def test_answers_are_copied_from_it(
     assert copied > accepted + 10
 
 
-def test_several_reach_the_model(call: Call, some_file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_reach_the_model(
+    call: Call, some_file: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("options\n"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("a.corpus", "b.corpus"):
+        (tmp_path / name).touch()
     for verb in (("generate", some_file, "options"), ("chat", some_file)):
-        _, out, _ = call(*verb, "--corpus", "a.corpus", "--corpus", "b.corpus")
-        assert "corpora=['a.corpus', 'b.corpus']" in out
+        code, out, _ = call(*verb, "--corpus", str(tmp_path / "a.corpus"), "--corpus", "~/b.corpus")
+        assert code == 0
+        assert f"corpora={[tmp_path / 'a.corpus', tmp_path / 'b.corpus']}" in out
+        code, out, err = call(*verb, "--corpus", str(tmp_path / "none"))
+        assert (code, out) == (2, "") and "expected a corpus made by `pyspec-cli corpus`" in err
 
 
 def test_what_cannot_become_one(call: Call, tiny: TinyFiles, tmp_path: Path) -> None:
@@ -75,19 +83,39 @@ def test_what_cannot_become_one(call: Call, tiny: TinyFiles, tmp_path: Path) -> 
     output = tmp_path / "out.corpus"
     for files, code, message in (
         ([text, tmp_path / "none.txt"], 2, "none.txt"),
-        ([text, binary], 2, "is not a text: it is not UTF-8"),
+        ([text, binary], 2, "is not a text file: it is not UTF-8"),
+        ([text, tmp_path], 2, "is a folder (expected a text file)"),
         ([], 2, "FILE"),
     ):
         result, out, err = call("corpus", model, *map(str, files), "-o", str(output))
         assert (result, out) == (code, "") and message in err and err.count("\n") == 1, err
         assert not output.exists()
-    code, _, err = call("corpus", model, str(text), "-o", str(text))
-    assert code == 2 and "to be read and to be replaced" in err
-    assert text.read_text(encoding="utf-8") == "text"
-    code, _, err = call("corpus", model, str(text), "-o", str(tmp_path / "no folder" / "x"))
-    assert code == 1 and "No such file or directory" in err and err.count("\n") == 1
     code, _, err = call("corpus", model, str(text))
     assert code == 2 and "--output" in err
+
+
+def test_only_a_corpus_is_replaced(call: Call, tiny: TinyFiles, tmp_path: Path) -> None:
+    """Not a text that is read, not the model, nothing else; what cannot be written is said before any work."""
+    model, text = tmp_path / "model.gguf", tmp_path / "a.txt"
+    model.write_bytes(tiny.path("llama").read_bytes())
+    text.write_text("text", encoding="utf-8")
+    for output, message in (
+        (text, "exists and is no corpus"),
+        (model, "exists and is no corpus"),
+        (tmp_path, "is a folder"),
+        (tmp_path / "none" / "x", f"there is no folder {tmp_path / 'none'}"),
+    ):
+        code, _, err = call("corpus", str(model), str(text), "-o", str(output))
+        assert code == 2 and message in err and err.count("\n") == 1
+    assert text.read_text(encoding="utf-8") == "text"
+    assert model.read_bytes() == tiny.path("llama").read_bytes()
+    output = tmp_path / "some.corpus"
+    for content in ("one", "one two three"):
+        text.write_text(content, encoding="utf-8-sig")
+        assert call("corpus", str(model), str(text), "-o", str(output))[0] == 0
+    with Model(model, metadata_only=True) as opened:
+        (document,) = read_corpus(output, opened.vocab).documents
+        assert opened.tokenizer.decode(document, continuation=True) == b"\none two three"
 
 
 def test_a_corpus_of_another_vocabulary(

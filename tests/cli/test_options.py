@@ -83,7 +83,7 @@ def test_a_text_to_copy_from(
     _, out, _ = call("generate", some_file, "options", "--predicted", predicted)
     assert r"predicted='x = 1\n'" in out
     (tmp_path / "binary").write_bytes(b"\xff\x00")
-    for file, message in (("missing.py", "no such file"), ("binary", "is not a text: it is not UTF-8")):
+    for file, message in (("missing.py", "no such file"), ("binary", "is not a text file: it is not UTF-8")):
         code, out, err = call("generate", some_file, "x", "--predicted", str(tmp_path / file))
         assert (code, out) == (2, "") and message in err and err.count("\n") == 1
 

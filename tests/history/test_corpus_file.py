@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,21 @@ def test_foreign_files(tmp_path: Path) -> None:
         read_corpus(path, VOCAB)
     with pytest.raises(FileNotFoundError):
         read_corpus(tmp_path / "none", VOCAB)
+
+
+def test_too_much_text_is_noticed_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not after all of it was made into tokens."""
+    monkeypatch.setattr("pyspec.drafters.corpus_file.MAX_TOKENS", 4)
+    made = []
+
+    def documents() -> Iterator[list[int]]:
+        for number in range(9):
+            made.append(number)
+            yield [1, 2, 3]
+
+    with pytest.raises(OptionError, match="the first 2 documents have 6 tokens, a corpus holds at most 4"):
+        write_corpus(tmp_path / "a.corpus", documents(), VOCAB)
+    assert made == [0, 1] and list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("documents", [[[50]], [[-1]], [["x"]], [[2**40]]])

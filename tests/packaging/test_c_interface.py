@@ -11,7 +11,7 @@ import pytest
 from pyspec._native import lib
 from tests.capi.make_layout import enumerators, structs
 
-from .conftest import Run
+from .conftest import REPOSITORY, Run
 
 
 def test_struct_layouts_agree_with_cffi(build_dir: Path, interface: str, run: Run) -> None:
@@ -104,7 +104,7 @@ def test_c_program_reports_errors(build_dir: Path, run: Run, tmp_path: Path) -> 
     assert "none.gguf" in result.stdout
 
 
-@pytest.mark.parametrize("header", ["pyspec.h", "pyspec_core.h", "pyspec_sampling.h", "pyspec_history.h"])
+@pytest.mark.parametrize("header", [path.name for path in sorted((REPOSITORY / "csrc/include").glob("*.h"))])
 @pytest.mark.parametrize("language", ["c", "c++"])
 def test_header_compiles_alone(
     language: str, header: str, repository: Path, run: Run, tmp_path: Path

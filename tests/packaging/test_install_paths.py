@@ -64,7 +64,7 @@ def loads(python: Path, run: Run, cwd: Path) -> None:
     assert Path(folder.strip()).is_relative_to(python.parent.parent)
 
 
-def test_sdist_content(sdist: Path) -> None:
+def test_sdist_content(sdist: Path, headers: list[Path]) -> None:
     """The source distribution holds ggml's tree and licence, and nothing that was built."""
     with tarfile.open(sdist) as archive:
         names = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
@@ -78,7 +78,7 @@ def test_sdist_content(sdist: Path) -> None:
         "LICENSE",
         "README.md",
         "Makefile",
-        "csrc/include/pyspec.h",
+        *(f"csrc/include/{header.name}" for header in headers),
         "models/manifest.toml",
         "tests/conftest.py",
     ):

@@ -76,9 +76,9 @@ def test_content(wheel: Path, headers: list[Path]) -> None:
         if n.endswith((".a", ".cmake", ".pc", ".cpp")) or ("ggml" in n and "licenses" not in n)
     ]
 
-    headers = Parser().parsestr(metadata)
-    assert headers["Version"] == record["version"]
-    assert headers["Requires-Python"] == ">=3.10"
+    fields = Parser().parsestr(metadata)
+    assert fields["Version"] == record["version"]
+    assert fields["Requires-Python"] == ">=3.10"
 
 
 def test_symbol_versions(wheel: Path, run: Run) -> None:

@@ -89,7 +89,8 @@ def test_a_good_name_is_soon_lost() -> None:
     started, n_rounds = world.clock.ms, len(world.log)
     world.play(300, by_chance(0.0))
     lost = (world.clock.ms - started) / KERNEL[1] - sum(emitted for _, emitted in world.log[n_rounds:])
-    assert lost < 8.0
+    assert lost < 7.0
+    assert sum(n > 0 for n, _ in world.log[n_rounds : n_rounds + 40]) <= 11
     assert sum(n for n, _ in world.log[-100:]) <= 2
 
 

@@ -11,6 +11,7 @@ POSITIONS = "tests/round/test_positions.py::"
 ROLL = "tests/round/test_roll.py::"
 STOPS = "tests/round/test_stops.py::"
 CONTROLLER = "tests/round/test_controller.py::"
+MODELS = "tests/round/test_controller_models.py::"
 GRAMMAR = "tests/grammar/test_state.py::"
 REFERENCE = "tests/nomodel/test_sampling_reference.py::"
 RULES = "tests/nomodel/test_acceptance_rules.py::"
@@ -99,7 +100,28 @@ CONTROL = (
         "pyspec/speculation/controller.py",
         "if certainty is not None:\n            text = self._certainty",
         "if False:\n            text = self._certainty",
-        ("tests/round/test_controller_models.py::test_the_targets_certainty_says_whether_reading_pays",),
+        (MODELS + "test_the_targets_certainty_says_whether_reading_pays",),
+    ),
+    Fault(
+        "controller: what is expected of a draft model counts as three drafts",
+        "pyspec/speculation/drafter_record.py",
+        "self.calibration.expect(min(0.98, certainty * skill), SKILL_WEIGHT)",
+        "self.calibration.expect(min(0.98, certainty * skill))",
+        (MODELS + "test_the_first_failures_after_reading_prove_little",),
+    ),
+    Fault(
+        "controller: a prompt is read before text drafters had their time",
+        "pyspec/speculation/controller.py",
+        "if any(other.is_text for other in chain.live):",
+        "if False:",
+        (MODELS + "test_reading_waits_for_text_drafters_only",),
+    ),
+    Fault(
+        "controller: what a draft model was worth on other texts is forgotten",
+        "pyspec/speculation/drafter_record.py",
+        "usual[:] = [USUAL_MEMORY * usual[0] + skill[0], USUAL_MEMORY * usual[1] + skill[1]]",
+        "pass",
+        (MODELS + "test_a_wrong_pair_reads_no_more_prompts",),
     ),
     Fault(
         "controller: the first draft of a text may be of any length",
