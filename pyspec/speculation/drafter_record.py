@@ -16,8 +16,8 @@ HOPE = 0.8
 #: them it is one.
 SKILL_MEMORY, SKILL_SHRINK = 0.97, 10.0
 USUAL_MEMORY, USUAL_SHRINK = 0.9, 4.0
-#: Drafts that the expectation which follows is worth. (The first ones say little beside it: over 28 texts of all kinds
-#: Qwen2.5-Coder 0.5B agreed with 1.5B 1.02 times as often as that was sure, and on 24 of them within 0.08 of that.)
+#: What that lets expect of a draft's first token counts as so many drafts. (Over 28 texts of all kinds Qwen2.5-Coder 0.5B
+#: agreed with 1.5B 1.02 times as often as that was sure, and on 24 of them within 0.08 of it: a few drafts say less.)
 SKILL_WEIGHT = 16.0
 #: A drafted token's cost as a part of a plain one, before anything was measured, of drafters that say nothing about it.
 UNKNOWN_COST = 0.3
