@@ -59,8 +59,7 @@ def chat(
     """
     from pyspec.cli.chat_input import make_reader
     from pyspec.cli.chat_loop import ChatLoop
-    from pyspec.cli.common import short_name
-    from pyspec.cli.corpus import existing_files
+    from pyspec.cli.common import existing_files, short_name
     from pyspec.cli.formats import chosen_format
     from pyspec.cli.session import has_template, open_llm
     from pyspec.cli.statistics import check_stats_form

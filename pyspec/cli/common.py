@@ -1,10 +1,10 @@
-"""What the verbs share: the runtime they are built on, exit codes, errors in one line, models by name or path."""
+"""What the verbs share: the runtime they are built on, exit codes, errors in one line, files and models that they are given."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,6 +134,19 @@ def _is_fetch_error(error: BaseException) -> bool:
     from pyspec.fetch.errors import FetchError
 
     return isinstance(error, FetchError)
+
+
+def existing_files(names: Sequence[str], what: str) -> list[Path]:
+    """The paths of files that are to be read later; OptionError, before any work, for one that is none."""
+    from pyspec.errors import OptionError
+
+    paths = [Path(name).expanduser() for name in names]
+    for path in paths:
+        if not path.exists():
+            raise OptionError(f"no such file: {path} (expected a {what})")
+        if path.is_dir():
+            raise OptionError(f"{path} is a folder (expected a {what})")
+    return paths
 
 
 def find_model(text: str, *, offline: bool, accept_licence: bool) -> Path:

@@ -1,4 +1,4 @@
-"""`pyspec-cli corpus`: text files made into a corpus file, and the corpus files that other verbs take (`--corpus`)."""
+"""`pyspec-cli corpus`: text files made into a corpus file, which `--corpus` of other verbs takes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def corpus(
     A corpus fits every model with the vocabulary of MODEL, whose weights are not loaded. In use it takes about 90 bytes of
     memory for each token.
     """
-    from pyspec.cli.common import find_model
+    from pyspec.cli.common import existing_files, find_model
     from pyspec.cli.session import progress_line
     from pyspec.core.model import Model
     from pyspec.drafters.corpus_file import write_corpus
@@ -44,19 +44,6 @@ def corpus(
         made = write_corpus(target, _documents(opened.tokenizer, paths, progress), opened.vocab)
     n = len(made.ends)
     note(f"{output}: {n} {'document' if n == 1 else 'documents'}, {len(made.tokens):,} tokens")
-
-
-def existing_files(names: Sequence[str], what: str) -> list[Path]:
-    """The paths of files that are to be read later; OptionError, before any work, for one that is none."""
-    from pyspec.errors import OptionError
-
-    paths = [Path(name).expanduser() for name in names]
-    for path in paths:
-        if not path.exists():
-            raise OptionError(f"no such file: {path} (expected a {what})")
-        if path.is_dir():
-            raise OptionError(f"{path} is a folder (expected a {what})")
-    return paths
 
 
 def _target(output: str) -> Path:
@@ -83,8 +70,8 @@ def _documents(
     from pyspec.cli.formats import read_text
 
     sizes = [path.stat().st_size for path in paths]
-    done = 0
+    total, done = max(1, sum(sizes)), 0
     for path, size in zip(paths, sizes, strict=True):
         yield tokenizer.encode_continuation("\n" + read_text(path, "text file"))
         done += size
-        progress(done / max(1, sum(sizes)))
+        progress(done / total)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from pyspec.cli import options as opt
-from pyspec.cli.common import Runtime, note
+from pyspec.cli.common import Runtime, existing_files, note
 from pyspec.cli.output import printable
 from pyspec.cli.sampling import sampling_options, takes_sampling
 
@@ -75,7 +75,6 @@ def generate(
 
     PROMPT is one user message, put through the file's chat template when it has one.
     """
-    from pyspec.cli.corpus import existing_files
     from pyspec.cli.formats import chosen_format, read_text
     from pyspec.cli.session import consume, has_template, open_llm
     from pyspec.cli.statistics import check_stats_form

@@ -54,6 +54,15 @@ class Guess(Drafter):
         return Draft(tokens, self.name, confidence=confidence if self.confident else None)
 
 
+class Silent(Drafter):
+    """A text drafter that never has an answer."""
+
+    name, is_text = "silent", True
+
+    def propose(self, history: Sequence[int], last: int, limit: int) -> Draft | None:
+        return None
+
+
 class World:
     """Plays rounds. right(position) says whether the token at that position of the text is what drafters guess (its
     position). times: what decodes really take, in milliseconds by rows."""

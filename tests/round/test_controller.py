@@ -13,7 +13,18 @@ from pyspec.drafters.base import Draft, Drafter
 from pyspec.speculation.bank import LIMIT, MARGIN, START
 from pyspec.speculation.controller import FIRST_TRUST, Controller
 from pyspec.speculation.cost_table import CostTable
-from tests.round.controller_world import KERNEL, N_VOCAB, STEEP, TABLES, Clock, Guess, World, by_chance, spans
+from tests.round.controller_world import (
+    KERNEL,
+    N_VOCAB,
+    STEEP,
+    TABLES,
+    Clock,
+    Guess,
+    Silent,
+    World,
+    by_chance,
+    spans,
+)
 
 
 def adversary(world: World) -> Callable[[int], bool]:
@@ -153,12 +164,6 @@ def test_spikes_do_not_end_speculation() -> None:
 
 
 def test_drafters_without_answers_cost_nothing() -> None:
-    class Silent(Drafter):
-        name, is_text = "silent", True
-
-        def propose(self, history: Sequence[int], last: int, limit: int) -> Draft | None:
-            return None
-
     world = World(lambda clock: [Silent()], STEEP)
     world.play(300, by_chance(1.0))
     assert world.speed == pytest.approx(1.0)

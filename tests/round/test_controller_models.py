@@ -10,7 +10,17 @@ import pytest
 from pyspec.drafters.base import Draft, Drafter
 from pyspec.speculation.chain import Chain
 from pyspec.speculation.controller import ROUNDS_BEFORE_READING
-from tests.round.controller_world import KERNEL, N_VOCAB, STEEP, Clock, Guess, Reader, World, by_chance
+from tests.round.controller_world import (
+    KERNEL,
+    N_VOCAB,
+    STEEP,
+    Clock,
+    Guess,
+    Reader,
+    Silent,
+    World,
+    by_chance,
+)
 
 
 def test_drafter_that_costs_time() -> None:
@@ -115,12 +125,6 @@ def test_a_wrong_pair_reads_no_more_prompts() -> None:
 def test_reading_waits_for_text_drafters_only(beside: bool) -> None:
     """A long prompt is read as soon as the target's certainty is known; where a text drafter may yet find something, only
     when that had as long as reading takes."""
-
-    class Silent(Drafter):
-        name, is_text = "silent", True
-
-        def propose(self, history: Sequence[int], last: int, limit: int) -> Draft | None:
-            return None
 
     def drafters(clock: Clock) -> list[Drafter]:
         return [Silent(), Reader(clock)] if beside else [Reader(clock)]
